@@ -22,6 +22,9 @@ namespace farwrite {
 namespace device {
 class ChannelState;
 }
+namespace box {
+class Session;
+}
 namespace transfer {
 class Engine;
 class Port;
@@ -275,6 +278,7 @@ class FARWRITE_API Channel {
 
  private:
   friend class Device;
+  friend class box::Session;
   friend class transfer::Engine;
   friend class transfer::Port;
   std::shared_ptr<device::ChannelState> state_;

@@ -287,7 +287,11 @@ void ClientState::end(const Status& reason) {
 }
 
 Status ClientState::check() {
-  if (!over_.load()) return Status();
+  if (!over_.load()) {
+    if (channel_.peer_state() < PeerState::kClosed) return Status();
+    // Its handler is called behind the last answers. What is posted by now fails with the reason.
+    return channel_.flush().wait();
+  }
   const std::lock_guard lock(mutex_);
   return ended_;
 }
@@ -302,7 +306,7 @@ Result<std::vector<SegmentInfo>> ClientState::infos(const Answer& answer) {
   if (mapped.code() == StatusCode::kDeadlineExceeded) return mapped;
   const auto body = std::make_shared<std::vector<std::byte>>(answer.lent.size());
   FARWRITE_RETURN_IF_ERROR(
-      wait_until_settled(channel_.read({body->data(), body->size()}, answer.lent), deadline, body));
+      wait_until_done(channel_.read({body->data(), body->size()}, answer.lent), deadline, body));
   return decode_infos({body->data(), body->size()});
 }
 

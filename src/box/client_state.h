@@ -88,8 +88,8 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
   // answer needs this very thread.
   Status check_wait() const;
 
-  // The reason of the connection's end, once it has ended. Mapped memory of the server outlives it,
-  // so whoever reads there asks.
+  // The reason of the connection's end, as soon as any call can know of it. Mapped memory of the
+  // server outlives it, so whoever reads there asks.
   Status check();
 
   // A program looks at the server's memory as long as the result lives. close() leaves the device

@@ -151,7 +151,7 @@ void ServerState::accept_clients() {
     const Status started = core::start_thread(connection.thread, {.operation = "accept a client"},
                                               [session] { session->run(); });
     if (started.ok()) continue;
-    // The client finds its connection closed.
+    session->turn_away(started);
     core::log(core::LogLevel::kWarning, started.message());
     connections_.pop_back();
   }
@@ -274,7 +274,9 @@ Status ServerState::close(std::chrono::nanoseconds timeout, bool last_snapshot) 
   }
   // The leases end with the device, while clients may still look at the bytes. So every change ends
   // before it: the sessions' waits end with their channels, and what they apply they finish.
-  for (Connection& connection : connections) connection.session->close(timeout);
+  const core::Deadline deadline = core::Deadline::after(timeout);
+  for (Connection& connection : connections) connection.session->close(deadline.remaining());
+  workspace_->close();
   for (Connection& connection : connections) connection.thread.join();
   Status written;
   if (snapshotter_ != nullptr) {

@@ -10,17 +10,13 @@
 #include "box/settled.h"
 #include "core/log.h"
 #include "core/with_memory.h"
+#include "device/channel_state.h"
 
 namespace farwrite::box {
 namespace {
 
 // How long a change waits for memory that other changes hold.
 constexpr std::chrono::nanoseconds kMemoryTimeout = std::chrono::seconds(30);
-
-// Whether the error says that the client has gone.
-bool is_over(const Status& status) {
-  return status.code() == StatusCode::kPeerDead || status.code() == StatusCode::kUnavailable;
-}
 
 }  // namespace
 
@@ -40,11 +36,13 @@ void Session::run() {
     start(*arrival, true);
     take_ahead();
     handle(*arrival);
-    if (bytes_lost_) break;
+    if (bytes_lost_ || closing_.load()) break;
   }
   leave();
   ended_.store(true, std::memory_order_release);
 }
+
+void Session::turn_away(const Status& reason) { channel_.state_->give_up(reason); }
 
 void Session::log_end(const Status& reason) const {
   core::log(core::LogLevel::kWarning,
@@ -123,10 +121,19 @@ void Session::take_ahead() {
   start(*ahead_, false);
 }
 
-void Session::give_up(Arrival& arrival) {
-  if (arrival.read.has_value()) static_cast<void>(wait_until_settled(*arrival.read));
-  if (arrival.draft.has_value()) arrival.segment->drop(*arrival.draft);
-  arrival.draft.reset();
+void Session::give_up(Arrival arrival) {
+  if (!arrival.read.has_value()) return;
+  // A client that was stopped keeps the read under way as long as its channel lives.
+  const Completion read = *std::exchange(arrival.read, std::nullopt);
+  read.on_settled([given_up = std::make_shared<Arrival>(std::move(arrival))](const Status&) {
+    if (given_up->draft.has_value()) given_up->segment->drop(*given_up->draft);
+  });
+}
+
+void Session::lose(std::uint64_t request, Status status) {
+  server_.count_refusal();
+  const Completion told = send({.id = request, .status = std::move(status)});
+  bytes_lost_ = told.done() && !told.wait().ok();
 }
 
 void Session::handle(Arrival& arrival) {
@@ -257,37 +264,31 @@ void Session::change(Arrival& arrival) {
     if (key == 0) continue;
     const Result<std::shared_ptr<HostedSegment>> found = server_.table().find(key);
     if (!found.ok()) {
-      give_up(arrival);
-      return refuse(request.id, found.status());
+      refuse(request.id, found.status());
+      return give_up(std::move(arrival));
     }
     *source = found.value();
   }
   const Operation operation = request.change.operation;
   if ((operation == Operation::kSwap && sources.x == nullptr) ||
       (operation == Operation::kAxpy && sources.y == nullptr)) {
-    give_up(arrival);
-    return refuse(
-        request.id,
-        Status::error(StatusCode::kInvalidArgument, {.operation = "change a segment"},
-                      "the operation needs another segment as its source", "give its key"));
+    refuse(request.id,
+           Status::error(StatusCode::kInvalidArgument, {.operation = "change a segment"},
+                         "the operation needs another segment as its source", "give its key"));
+    return give_up(std::move(arrival));
   }
   Alias alias;
   sources.memory = {request.bytes.data(), request.bytes.size()};
   if (arrival.read.has_value()) {
-    if (Status status = wait_until_settled(*arrival.read); !status.ok()) {
-      arrival.read.reset();
-      give_up(arrival);
-      bytes_lost_ = is_over(status);
-      return refuse(request.id, std::move(status));
+    if (Status status = arrival.read->wait(); !status.ok()) {
+      lose(request.id, std::move(status));
+      return give_up(std::move(arrival));
     }
     if (arrival.piece.has_value()) sources.memory = arrival.piece->bytes();
     sources.draft = std::exchange(arrival.draft, std::nullopt);
   } else if (arrival.lent.valid()) {
     Result<Alias> mapped = channel_.alias(arrival.lent, 0, arrival.lent.size());
-    if (!mapped.ok()) {
-      bytes_lost_ = is_over(mapped.status());
-      return refuse(request.id, mapped.status());
-    }
+    if (!mapped.ok()) return lose(request.id, mapped.status());
     alias = *std::move(mapped);
     sources.memory = {alias.data(), alias.size()};
   }
@@ -430,8 +431,7 @@ bool Session::has_attached(std::uint64_t key) const {
 }
 
 void Session::leave() {
-  if (ahead_.has_value()) give_up(*ahead_);
-  ahead_.reset();
+  if (ahead_.has_value()) give_up(*std::exchange(ahead_, std::nullopt));
   std::map<std::uint64_t, Wait> waits;
   std::map<std::uint64_t, Attachment> attachments;
   {
@@ -452,10 +452,10 @@ void Session::leave() {
   static_cast<void>(channel_.close(std::chrono::nanoseconds(0)));
 }
 
-void Session::reply(const Reply& reply) {
+Completion Session::send(const Reply& reply) {
   // An answer that cannot be sent is to a client that has left: the next wait ends the session.
   const std::vector<std::byte> message = reply.encode();
-  static_cast<void>(channel_.send({message.data(), message.size()}));
+  return channel_.send({message.data(), message.size()});
 }
 
 void Session::refuse(std::uint64_t request, Status status) {
@@ -487,12 +487,12 @@ Result<std::vector<std::byte>> Session::copy_lent(const RemoteRegion& lent, std:
                          "the description has " + std::to_string(lent.size()) + " bytes",
                          "use at most " + std::to_string(most));
   }
-  std::vector<std::byte> bytes;
+  const auto bytes = std::make_shared<std::vector<std::byte>>();
   FARWRITE_RETURN_IF_ERROR(core::with_memory({.operation = "create a segment"}, "its description",
-                                             [&] { bytes.resize(lent.size()); }));
-  const Status status = wait_until_settled(channel_.read({bytes.data(), bytes.size()}, lent));
-  if (!status.ok()) return status;
-  return bytes;
+                                             [&] { bytes->resize(lent.size()); }));
+  FARWRITE_RETURN_IF_ERROR(wait_until_done(channel_.read({bytes->data(), bytes->size()}, lent),
+                                           core::Deadline::never(), bytes));
+  return std::move(*bytes);
 }
 
 }  // namespace farwrite::box

@@ -29,8 +29,14 @@ class Session : public std::enable_shared_from_this<Session> {
 
   // The thread's work; returns when the client has left or the server closes.
   void run();
-  // Ends the thread's waits. What it applies it finishes.
-  void close(std::chrono::nanoseconds timeout) { static_cast<void>(channel_.close(timeout)); }
+  // In place of run(), which has no thread: the client's calls fail with the reason.
+  void turn_away(const Status& reason);
+  // Ends the thread's waits, but for the workspace's. What it applies it finishes, and begins
+  // nothing more.
+  void close(std::chrono::nanoseconds timeout) {
+    closing_.store(true);
+    static_cast<void>(channel_.close(timeout));
+  }
   // Whether nothing came from the client for the device's detection time.
   bool silent() const { return channel_.peer_state() == PeerState::kSilent; }
   // Also from other threads.
@@ -57,7 +63,10 @@ class Session : public std::enable_shared_from_this<Session> {
   // Checks a change and starts to read its bytes. `patient` waits for memory.
   void start(Arrival& arrival, bool patient);
   void take_ahead();
-  void give_up(Arrival& arrival);
+  // The memory that a change is read into stays until no more bytes move there.
+  static void give_up(Arrival arrival);
+  // Refuses a change whose bytes did not come. If the client cannot know, the session ends.
+  void lose(std::uint64_t request, Status status);
 
   void log_end(const Status& reason) const;
 
@@ -83,7 +92,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void describe(const Request& request);
   void leave();
 
-  void reply(const Reply& reply);
+  Completion send(const Reply& reply);
+  void reply(const Reply& reply) { static_cast<void>(send(reply)); }
   void refuse(std::uint64_t request, Status status);
   // With the body lent if it is too long for a message.
   void reply_with(Reply reply, std::vector<std::byte> body);
@@ -91,10 +101,11 @@ class Session : public std::enable_shared_from_this<Session> {
 
   ServerState& server_;
   Channel channel_;
+  std::atomic<bool> closing_ = false;
   std::atomic<bool> ended_ = false;
 
   // Of the thread alone.
-  bool bytes_lost_ = false;  // of a client that has gone: what it sent later must not be applied
+  bool bytes_lost_ = false;  // and nobody was told: what was sent later must not be applied
   std::optional<Arrival> ahead_;
   // The loans to the client own the pins: they end when it can read the bytes no longer, which may
   // be long after the session. RELEASE unpins sooner, in the order of the client's changes.

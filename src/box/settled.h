@@ -1,4 +1,4 @@
-// wait_until_settled(): the end of an operation whose memory is to be used again.
+// The ends of operations whose memory is to be used again.
 #pragma once
 
 #include <memory>
@@ -10,11 +10,12 @@
 namespace farwrite::box {
 
 // Waits until no more bytes move for the operation, and returns its outcome. A completion that is
-// only done may still have a transfer under way into its destination.
+// only done may still have a transfer under way into its destination. Waits without a limit for a
+// peer that was stopped, so it is for memory of the caller alone.
 Status wait_until_settled(const Completion& completion);
-// The same until `deadline`: kDeadlineExceeded then. The memory's `owner` lives until no more bytes
-// move.
-Status wait_until_settled(const Completion& completion, const core::Deadline& deadline,
-                          std::shared_ptr<const void> owner);
+// Waits until the operation is done, which the end of its channel makes it, or until `deadline`:
+// kDeadlineExceeded then. The memory's `owner` lives until no more bytes move.
+Status wait_until_done(const Completion& completion, const core::Deadline& deadline,
+                       std::shared_ptr<const void> owner);
 
 }  // namespace farwrite::box

@@ -18,6 +18,10 @@ Result<Workspace::Piece> Workspace::take(std::uint64_t bytes, std::chrono::nanos
   std::unique_lock lock(mutex_);
   while (true) {
     if (std::optional<Piece> piece = try_take(bytes)) return *std::move(piece);
+    if (closed_) {
+      return Status::error(StatusCode::kCancelled, {.operation = "change a segment"},
+                           "the server closes", "connect to another box");
+    }
     const bool late =
         taken_ > 0 && given_back_.wait_until(lock, deadline) == std::cv_status::timeout;
     if (taken_ > 0 && !late) continue;
@@ -27,6 +31,12 @@ Result<Workspace::Piece> Workspace::take(std::uint64_t bytes, std::chrono::nanos
                          "the " + std::to_string(bytes) + " bytes of the change", bytes,
                          "send smaller changes");
   }
+}
+
+void Workspace::close() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  given_back_.notify_all();
 }
 
 void Workspace::give_back(std::byte* data) {

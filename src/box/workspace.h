@@ -48,8 +48,10 @@ class Workspace : public std::enable_shared_from_this<Workspace> {
 
   std::optional<Piece> try_take(std::uint64_t bytes);
   // Waits for others to give back. The error after `timeout`, or at once if nobody has a piece,
-  // says what is used up.
+  // says what is used up. kCancelled after close().
   Result<Piece> take(std::uint64_t bytes, std::chrono::nanoseconds timeout);
+  // Ends the waits: those who have a piece may keep it for as long as their clients are stopped.
+  void close();
 
  private:
   void give_back(std::byte* data);
@@ -57,6 +59,7 @@ class Workspace : public std::enable_shared_from_this<Workspace> {
   Device device_;
   std::mutex mutex_;
   std::condition_variable given_back_;
+  bool closed_ = false;
   std::atomic<std::size_t> taken_ = 0;  // pieces
 };
 

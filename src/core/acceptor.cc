@@ -59,8 +59,7 @@ void Acceptor::on_readable() {
     return;
   }
   if (errno != EMFILE && errno != ENFILE) return;  // it left again
-  if (on_turned_away_) on_turned_away_();          // before the peer can know
-  if (!spare_fd_.turn_away(listener_)) pause();
+  if (!spare_fd_.turn_away(listener_, on_turned_away_)) pause();
   log(LogLevel::kWarning, "a connection was dropped: no file descriptor left; raise ulimit -n");
 }
 

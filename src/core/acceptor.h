@@ -18,12 +18,13 @@ class Acceptor {
  public:
   // On the loop's thread. The socket is non-blocking.
   using OnConnection = std::function<void(UniqueFd socket)>;
-  using OnTurnedAway = std::function<void()>;
+  // Before the peer can know. The socket is -1 if the connection has to wait, or left again.
+  using OnTurnedAway = std::function<void(int socket)>;
 
   // `listener` stays the caller's, and open while the acceptor lives.
   static Result<std::unique_ptr<Acceptor>> start(EventLoop& loop, int listener,
                                                  OnConnection on_connection,
-                                                 OnTurnedAway on_turned_away = {});
+                                                 OnTurnedAway on_turned_away);
   ~Acceptor();
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;

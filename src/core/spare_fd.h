@@ -15,14 +15,20 @@ class SpareFd {
   SpareFd() { reserve(); }
   bool held() const { return spare_.valid(); }
 
-  // Accepts one connection and closes it. False if the spare descriptor is gone: another thread
-  // took its number meanwhile.
-  bool turn_away(int listener) {
+  // Accepts one connection, calls `tell_why` with its non-blocking socket, and closes it. With -1
+  // if there is none. False if the spare descriptor is gone: another thread took its number
+  // meanwhile.
+  template <typename TellWhy>
+  bool turn_away(int listener, const TellWhy& tell_why) {
     if (!spare_.valid()) reserve();
-    if (!spare_.valid()) return false;
+    const bool held = spare_.valid();
     spare_.reset();
-    UniqueFd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC)).reset();
-    reserve();
+    {
+      constexpr int kFlags = SOCK_CLOEXEC | SOCK_NONBLOCK;
+      const UniqueFd socket(held ? ::accept4(listener, nullptr, nullptr, kFlags) : -1);
+      tell_why(socket.get());
+    }
+    if (held) reserve();
     return spare_.valid();
   }
 

@@ -79,7 +79,9 @@ Status ChannelState::stop_callbacks(core::Deadline deadline) {
   if (capabilities_.cpu_free_target && !lanes_.leave_pollers(/*return_lane_too=*/false, deadline)) {
     return busy("a callback of this channel");
   }
-  operations_.abandon(unusable("close the channel"), /*reads_too=*/true);
+  const Status closed = unusable("close the channel");
+  operations_.abandon(closed, /*reads_too=*/true);
+  if (const ChannelLink::Use link(link_); link) link->end_reads(closed);
   if (!inbox_.set_handler(nullptr, deadline).ok()) return busy("the notification handler");
   inbox_.drop_queued();
   if (!life_.drop_end_handler(deadline)) return busy("the end handler");

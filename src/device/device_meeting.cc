@@ -162,6 +162,10 @@ void DeviceState::on_incoming(core::UniqueFd socket) {
 void DeviceState::turn_away(core::ByteStream& stream, const Status& reason) {
   handshakes_refused_.add();
   core::log(core::LogLevel::kWarning, "a connection was refused: " + reason.message());
+  tell_why(stream, reason);
+}
+
+void DeviceState::tell_why(core::ByteStream& stream, const Status& reason) const {
   // An encrypting peer takes no plain word; it sees the connection end.
   if (identity_.encrypt) return;
   const std::vector<std::byte> bytes = core::status_to_bytes(reason);

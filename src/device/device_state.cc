@@ -113,7 +113,14 @@ Status DeviceState::start() {
   auto acceptor = core::Acceptor::start(
       *loop_, listener_.socket.get(),
       [this](core::UniqueFd socket) { on_incoming(std::move(socket)); },
-      [this] { handshakes_refused_.add(); });
+      [this](int socket) {
+        handshakes_refused_.add();
+        if (socket < 0) return;
+        core::PlainView stream(socket);
+        tell_why(stream, Status::error(StatusCode::kResourceExhausted, {"accept"},
+                                       "no file descriptor left for the connection",
+                                       "raise the limit of open files (ulimit -n)"));
+      });
   if (!acceptor.ok()) return acceptor.status();
   acceptor_ = *std::move(acceptor);
   return Status();

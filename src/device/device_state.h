@@ -130,6 +130,7 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   void reap_meetings_locked();
   // Refuses a connection: logs the reason, and sends it as far as the peer takes plain words.
   void turn_away(core::ByteStream& stream, const Status& reason);
+  void tell_why(core::ByteStream& stream, const Status& reason) const;
   // kResourceExhausted when too many channels wait for accept().
   Status room_for_unaccepted() const;
   // Whether on_own_thread(), or inside a channel's callback: closing waits for those.

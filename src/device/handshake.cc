@@ -244,10 +244,12 @@ Result<Introduction> introduce_connecting(core::ByteStream& stream, const LocalI
                                           fabric::LinkObserver* observer) {
   FARWRITE_RETURN_IF_ERROR(establish(stream, deadline, address, self, /*connecting=*/true));
   const Hello hello = Hello::of(self);
-  FARWRITE_RETURN_IF_ERROR(
-      send_frame(stream, FrameType::kHello, view(hello.to_bytes()), deadline, kConnect));
+  const Status sent =
+      send_frame(stream, FrameType::kHello, view(hello.to_bytes()), deadline, kConnect);
+  // A peer that closed at once may have said why.
   auto frame = expect(stream, FrameType::kHelloReply, deadline, address);
   if (!frame.ok()) return frame.status();
+  FARWRITE_RETURN_IF_ERROR(sent);
   auto reply = HelloReply::from_bytes(view(frame->body));
   if (!reply.ok()) return reply.status();
   const std::string peer_name = describe_peer(reply->hello.name, address);
@@ -328,9 +330,9 @@ Result<Introduction> introduce_accepting(core::ByteStream& stream, const LocalId
       continue;
     }
     const TryFabric attempt{kind, fabric->address()};
+    auto request = attach_request(transcript, introduction.peer, peer_name, deadline, observer);
     FARWRITE_RETURN_IF_ERROR(
         send_frame(stream, FrameType::kTryFabric, view(attempt.to_bytes()), deadline, kConnect));
-    auto request = attach_request(transcript, introduction.peer, peer_name, deadline, observer);
     // The peer speaks next only when it is done attaching; if that is before we are, it failed.
     request.abandoned = [&stream] { return stream.has_unread() || core::has_input(stream.fd()); };
     auto link = fabric->attach(request);

@@ -44,6 +44,7 @@ struct AttachRequest {
   std::string peer_host;               // the peer's numeric address, as the handshake sees it
   std::uint32_t lanes = 1;
   bool encrypt = false;  // what leaves the host: under keys made from `secret`, or fail
+  std::int64_t began = core::now_ns();  // before the peer could connect
   core::Deadline deadline = core::Deadline::never();
   // Asked now and then while the accepting side waits for its peer; true ends the wait at once.
   std::function<bool()> abandoned;

@@ -50,6 +50,10 @@ class Link {
   // Takes out of `capabilities`, which are the fabric's, what this peer's side cannot do.
   virtual void refine(Capabilities& /*capabilities*/) const {}
 
+  // This side has closed the channel. Where the peer's process answers reads, those under way end
+  // with `reason`, and no byte of their answers lands once this returns.
+  virtual void end_reads(const Status& /*reason*/) {}
+
   // The layer above knows that the peer has gone. When it returns, the peer can read nothing here
   // any more; what had arrived still lands and is handed over, and then the lanes are drained.
   // `in_good_order`: the peer closed the channel, so its last bytes may still be under way, and

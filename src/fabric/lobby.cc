@@ -29,7 +29,7 @@ Result<std::unique_ptr<Lobby>> Lobby::open(core::EventLoop& loop, int listener,
   auto acceptor = core::Acceptor::start(
       loop, listener,
       [self = lobby.get()](core::UniqueFd socket) { self->on_connection(std::move(socket)); },
-      [self = lobby.get()] { self->on_turned_away(); });
+      [self = lobby.get()](int /*socket*/) { self->on_turned_away(); });
   if (!acceptor.ok()) return acceptor.status();
   lobby->acceptor_ = *std::move(acceptor);
   lobby->timer_ =
@@ -56,7 +56,6 @@ Lobby::~Lobby() {
 Result<core::UniqueFd> Lobby::take(ByteView key, const AttachRequest& request,
                                    std::string_view remedy) {
   std::unique_lock lock(mutex_);
-  const std::uint64_t turned_away_before = turned_away_;
   while (true) {
     const auto found = std::find_if(arrivals_.begin(), arrivals_.end(), [&](const Arrival& one) {
       return one.complete && core::constant_time_equal({one.key.data(), one.key.size()}, key);
@@ -68,7 +67,7 @@ Result<core::UniqueFd> Lobby::take(ByteView key, const AttachRequest& request,
     }
     const bool given_up = request.abandoned && request.abandoned();
     const bool over = given_up || request.deadline.expired();
-    if (over && turned_away_ != turned_away_before) {
+    if (over && turned_away_at_ >= request.began) {
       return Status::error(StatusCode::kResourceExhausted,
                            {"attach", request.peer_name, rules_.fabric},
                            "no file descriptor was left for the peer's connection",
@@ -108,7 +107,7 @@ void Lobby::on_connection(core::UniqueFd socket) {
 
 void Lobby::on_turned_away() {
   const std::lock_guard lock(mutex_);
-  ++turned_away_;
+  turned_away_at_ = core::now_ns();
 }
 
 void Lobby::make_room_locked(const std::string& origin) {

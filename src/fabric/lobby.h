@@ -44,8 +44,8 @@ class Lobby {
   Lobby& operator=(const Lobby&) = delete;
 
   // Waits for the connection that brings `key`. kUnavailable with `remedy` once the request is
-  // abandoned, or past its deadline; kResourceExhausted if connections were turned away meanwhile,
-  // because no descriptor was left.
+  // abandoned, or past its deadline; kResourceExhausted if connections were turned away since
+  // the request began, because no descriptor was left.
   Result<core::UniqueFd> take(ByteView key, const AttachRequest& request, std::string_view remedy);
 
  private:
@@ -72,8 +72,8 @@ class Lobby {
 
   core::OrderedMutex<core::LockRank::kLobby> mutex_;
   core::OrderedCondition arrived_;
-  std::list<Arrival> arrivals_;  // oldest first
-  std::uint64_t turned_away_ = 0;
+  std::list<Arrival> arrivals_;                             // oldest first
+  std::int64_t turned_away_at_ = -1;                        // the last time
   core::Deadline quiet_until_ = core::Deadline::after({});  // bounds the log, not the crowd
 
   std::unique_ptr<core::Acceptor> acceptor_;

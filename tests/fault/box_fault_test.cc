@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <future>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -235,7 +236,39 @@ TEST_P(BoxFaultOnOneHost, AStoppedServerIsReadWhereItsMemoryIsMapped) {
   std::filesystem::remove_all(directory);
 }
 
+// Where the client's process sends the bytes of a change.
+class BoxFaultBetweenHosts : public BoxFault {};
+
+TEST_P(BoxFaultBetweenHosts, TheServerClosesAlthoughAClientIsHeldUpAmidItsChanges) {
+  serve();
+  std::promise<void> held, resumed;
+  // In the thread that would send them.
+  segment_.on_version(1, [&](const Result<box::VersionId>&) {
+    held.set_value();
+    resumed.get_future().wait();
+  });
+  box::Change signal;
+  signal.operation = box::Operation::kSignal;
+  segment_.post(signal);
+  held.get_future().wait();
+  const std::vector<float> ones(kElements, 1.0F);
+  box::Change whole = add(ones);
+  whole.operation = box::Operation::kWrite;
+  const box::Update updates[] = {segment_.post(whole), segment_.post(add(ones)),
+                                 segment_.post(signal)};
+  EXPECT_TRUE(eventually([&] {
+    return server_.metrics_text().find("operation=\"read\",direction=\"in\"} 0") ==
+           std::string::npos;
+  }));
+  EXPECT_TRUE(server_.close(kPatience).ok());
+  EXPECT_EQ(1U, server_.stats().changes) << "what follows a change that was lost is applied";
+  resumed.set_value();
+  for (const box::Update& update : updates) EXPECT_FALSE(update.done.wait(kPatience).ok());
+}
+
 INSTANTIATE_TEST_SUITE_P(Fabrics, BoxFault, testing::Values("shm", "tcp"),
+                         [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Fabrics, BoxFaultBetweenHosts, testing::Values("tcp"),
                          [](const auto& info) { return std::string(info.param); });
 INSTANTIATE_TEST_SUITE_P(Fabrics, BoxFaultOnOneHost, testing::Values("shm"),
                          [](const auto& info) { return std::string(info.param); });

@@ -243,6 +243,38 @@ TEST_F(ForgedPeer, ReadsWhatIsShownAndNothingElse) {
   side_.link->cut(/*in_good_order=*/false);
 }
 
+TEST_F(ForgedPeer, AnswersReadsThatEndedAndNoByteLandsAlsoInTheMiddleOfAnAnswer) {
+  std::vector<char> destination(4000, 0);
+  Operation read;
+  read.kind = OperationKind::kRead;
+  read.window = std::make_shared<TcpWindow>();
+  read.destination = {reinterpret_cast<std::byte*>(destination.data()), destination.size()};
+  const std::vector<Completion> reads = {side_.link->lane(0).post(read),
+                                         side_.link->lane(0).post(read)};
+  std::vector<std::byte> nothing;
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(answer(nothing).type, FrameType::kRead);
+  FrameHeader reply;
+  reply.type = FrameType::kReadReply;
+  reply.length = destination.size();
+  reply.request = 1;
+  send(reply, std::vector<char>(1500, 'x'));
+  side_.poll();
+  EXPECT_EQ(destination.front(), 'x');
+  side_.link->end_reads(Status(StatusCode::kCancelled, "closed"));
+  for (const Completion& ended : reads) {
+    EXPECT_TRUE(ended.settled());
+    EXPECT_EQ(ended.wait().code(), StatusCode::kCancelled);
+  }
+  destination.assign(destination.size(), 0);
+  const std::vector<char> rest(2500, 'y');
+  send(rest.data(), rest.size());
+  reply.request = 2;
+  send(reply, std::vector<char>(destination.size(), 'z'));
+  EXPECT_EQ(flushed(), StatusCode::kOk);
+  EXPECT_EQ(destination, std::vector<char>(destination.size(), 0));
+  EXPECT_TRUE(side_.recorder.broken.ok()) << side_.recorder.broken.to_string();
+}
+
 TEST_F(ForgedPeer, ThatBreaksTheProtocolPoisonsTheLink) {
   std::vector<FrameHeader> breakers(6);
   breakers[0].type = FrameType::kMessage;

@@ -17,10 +17,13 @@
 
 namespace farwrite::fabric::tcp {
 
+// In place of the key of a grant: of the answers to reads.
+inline constexpr std::uint64_t kNoGrant = 0;
+
 // Where a payload goes.
 struct Destination {
   std::byte* data = nullptr;               // null: nowhere; the bytes are received and thrown away
-  std::uint64_t key = 0;                   // the grant it lands under, 0 for none
+  std::uint64_t key = kNoGrant;            // what it lands under
   std::shared_ptr<const void> owner = {};  // keeps `data` valid
 };
 
@@ -50,7 +53,7 @@ class LaneReceiver {
   // Receives and handles what is there, up to a bound. Never blocks.
   Look look(FrameHandler& handler);
 
-  // When it returns, no byte lands under this grant any more.
+  // When it returns, no byte of the frame under way lands under this key any more.
   void forget(std::uint64_t key);
 
   // Frames whose payload came with the bytes before it, at least in part, and was copied into

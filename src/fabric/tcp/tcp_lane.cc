@@ -243,8 +243,7 @@ Destination TcpLane::begin(const FrameHeader& header) {
     const std::lock_guard lock(requests_mutex_);
     const auto found = reads_.find(header.request);
     if (found == reads_.end() || found->second.destination.size != header.length) return {};
-    found->second.answering = true;
-    return {found->second.destination.data, 0, nullptr};
+    return {found->second.destination.data, kNoGrant, nullptr};
   }
   auto destination = link_.reach_write(header);
   landing_refused_ = destination.status();
@@ -411,6 +410,22 @@ Status TcpLane::take_flushed(const FrameHeader& header, const std::vector<std::b
   }
   flush->answered(refusal);
   return Status();
+}
+
+void TcpLane::end_reads(const Status& reason) {
+  std::vector<std::shared_ptr<core::CompletionState>> ended;
+  {
+    const std::lock_guard lock(requests_mutex_);
+    for (const WaitingRead& waiting : waiting_reads_) ended.push_back(waiting.read.completion);
+    waiting_reads_.clear();
+    // An answer that still comes finds its request, and lands nowhere.
+    for (auto& [request, read] : reads_) {
+      ended.push_back(read.completion);
+      read.destination.data = nullptr;
+    }
+  }
+  receiver_.forget(kNoGrant);
+  for (const auto& completion : ended) completion->finish(reason);
 }
 
 void TcpLane::end(const Status& reason) {

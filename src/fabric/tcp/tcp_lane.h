@@ -47,6 +47,8 @@ class TcpLane final : public Lane, private FrameHandler {
   void end_sending();
   // One step of Link::part().
   Link::Parting part(bool last);
+  // Link::end_reads().
+  void end_reads(const Status& reason);
   // Ends whatever waits for an answer. Not while the lane is polled.
   void end(const Status& reason);
 
@@ -60,7 +62,6 @@ class TcpLane final : public Lane, private FrameHandler {
   struct PendingRead {
     MutableByteView destination;
     std::shared_ptr<core::CompletionState> completion;
-    bool answering = false;  // its bytes are on their way into the destination
   };
   struct WaitingRead {
     FrameHeader header;

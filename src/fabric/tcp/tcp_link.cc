@@ -150,6 +150,10 @@ Completion TcpLink::flush() {
       lanes_, [](TcpLane& lane, const std::shared_ptr<LinkFlush>& flush) { lane.flush(flush); });
 }
 
+void TcpLink::end_reads(const Status& reason) {
+  for (const auto& lane : lanes_) lane->end_reads(reason);
+}
+
 void TcpLink::cut(bool in_good_order) {
   cut_.store(true);
   for (const auto& lane : lanes_) {

@@ -35,6 +35,7 @@ class TcpLink final : public Link {
   Status revoke(std::uint64_t key, std::uint64_t region_id, core::Deadline deadline) override;
   Result<std::shared_ptr<RemoteWindow>> import(const RegionDescriptor& descriptor,
                                                core::Deadline deadline) override;
+  void end_reads(const Status& reason) override;
   void cut(bool in_good_order) override;
   Parting part(bool last) override;
   LinkCounters counters() const override;

@@ -132,6 +132,41 @@ def test_clients_learn_that_the_server_was_killed(tmp_path: Path) -> None:
             segment.fill(1)
 
 
+def test_mapped_memory_of_a_killed_server_is_not_read_behind_the_first_peer_dead(
+    tmp_path: Path,
+) -> None:
+    holds, ends = threading.Event(), threading.Event()
+
+    def hold(_: object) -> None:
+        holds.set()
+        ends.wait()
+
+    with Served(tmp_path) as served, fw.box.connect(served.endpoint, timeout=20) as box:
+        assert box.server.fabric == "shm"
+        segment = box.create("w", 4, "float32")
+        assert segment.read().sum() == 0
+        segment.on_update(hold)
+        segment.post.signal()
+        assert holds.wait(20)
+        # From here on the thread is held up that tells the client of its end.
+        try:
+            served.kill()
+            give_up = time.monotonic() + 20
+            while True:
+                assert time.monotonic() < give_up
+                try:
+                    segment.post.signal().wait(0.01)
+                except fw.DeadlineExceeded:
+                    continue
+                except fw.PeerDead:
+                    break
+            for read in (segment.read, lambda: segment.version, lambda: segment.epoch):
+                with pytest.raises(fw.PeerDead):
+                    read()
+        finally:
+            ends.set()
+
+
 class Served:
     """A box in another process: ``farwrite box serve``."""
 

@@ -10,6 +10,8 @@ import socket
 import threading
 from typing import Any
 
+import numpy as np
+
 import farwrite as fw
 from farwrite import box as boxes
 from matrix.calls import MODEL
@@ -79,6 +81,22 @@ def babble(state: PeerState, seed: int) -> None:
             elif "mailbox" in what:
                 with mmap.mmap(descriptor, 0) as ring:
                     ring[:] = noise.randbytes(len(ring))
+
+
+def begin_change(state: PeerState) -> None:
+    """Begin a change of the test's box whose bytes do not come: what would send them is held."""
+    segment = state.kept["client"].create("amid", 1 << 18, "float32")
+    holds, ends = threading.Event(), threading.Event()
+
+    def hold(_: object) -> None:
+        holds.set()
+        ends.wait()
+
+    state.kept["amid"] = segment.on_update(hold)
+    segment.post.signal()
+    holds.wait()
+    segment.post.fill(1)
+    segment.post.write(np.ones(1 << 18, "float32"))
 
 
 END = b"\xff" * 32

@@ -320,6 +320,12 @@ def close(peer: PeerProcess) -> None:
     gone(fw.Unavailable)
 
 
+def stop_amid_a_change(peer: PeerProcess) -> None:
+    """Stop the peer, whose client is in the middle of a change of this process' box."""
+    peer.run(far_side.begin_change)
+    peer.stop()
+
+
 def restart(peer: PeerProcess) -> None:
     """Kill the peer, and let another process listen where it did."""
     kill(peer)
@@ -331,7 +337,7 @@ def restart(peer: PeerProcess) -> None:
 STRIKES: dict[str, Callable[[PeerProcess], object]] = {
     "none": lambda _: None,
     "killed": kill,
-    "stopped": lambda peer: peer.stop(),
+    "stopped": stop_amid_a_change,
     "closed": close,
     "restarted": restart,
     "babbling": lambda peer: peer.run(far_side.babble, SEED),

@@ -120,7 +120,7 @@ class Refusals:
 
     def says_so(self, made: Made) -> tuple[str, ...]:
         """The errors of a call that was refused something."""
-        accepts = made.kind == "openings" or self.process != os.getpid()
+        accepts = made.entry == "encrypted" or self.name.endswith("+")
         return ("ResourceExhausted", *(openings.SENT_AWAY if accepts else ()))
 
     def refuse(self, number: int) -> None:
