@@ -18,7 +18,9 @@ from collections.abc import Callable
 import farwrite as fw
 from matrix import calls, far_side, program
 from matrix.calls import ENDED, WORLD
-from matrix.program import Made
+from matrix.command_line import Problems, check
+from matrix.made import HANG, Made
+from matrix.made import calls as calls_of_the_table
 from matrix.world import the_world
 from processes import PeerProcess
 
@@ -36,7 +38,7 @@ def in_a_callback(made: list[Made], call: Callable[[Callable[[object], None]], o
         over.set()
 
     call(make_all)
-    over.wait(2 * program.HANG)
+    over.wait(2 * HANG)
 
 
 def of_the_channel(peer: PeerProcess, made: list[Made]) -> None:
@@ -59,7 +61,7 @@ def in_a_handler(_: PeerProcess, made: list[Made]) -> None:
     """Make each call while the same call is under way in this thread."""
     WORLD["process"] = None
     for each in made:
-        outer = Made(each.kind, each.entry, each.row)
+        outer = each.again()
 
         def handle(*_: object, each: Made = each) -> None:
             if each.outcome == "waits":
@@ -79,24 +81,24 @@ OWN = {"channel": "Notifications", "box": "Updates"}
 
 def main(fabric: str, *places: str) -> int:
     faulthandler.enable()
-    program.check(fabric, program.FABRICS, "fabric")
+    check(fabric, program.FABRICS, "fabric")
     for place in places or ("",):
-        program.check(place, PLACES, "place")
+        check(place, PLACES, "place")
     calls.SHORT = 0.05
-    problems = program.Problems()
+    problems = Problems()
     for place in places:
         with the_world(fabric) as peer:
             made = [
                 call
-                for call in program.calls(closing=False)
-                if call.kind == OWN.get(place) or "waits" not in call.row.allowed("none", fabric)
+                for call in calls_of_the_table(closing=False)
+                if call.owner == OWN.get(place) or not call.waits("none", fabric)
             ]
             PLACES[place](peer, made)
             for call in made:
                 allowed = {*call.row.allowed("none", fabric), ENDED} - {"waits"}
                 if call.outcome not in allowed:
-                    name = f"{call.kind}.{call.entry}"
-                    problems.add(f"{place}: {name}: {call.outcome} ({call.says})", fabric, place)
+                    says = f"{place}: {call.name}: {call.outcome} ({call.says})"
+                    problems.add(says, fabric, place)
             with contextlib.suppress(fw.Error):
                 WORLD["Channel"].on_notification(None)
         for problem in program.under("none", fabric):

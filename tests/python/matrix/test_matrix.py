@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import os
 import re
-import subprocess
 import sys
 from itertools import chain
 from pathlib import Path
@@ -15,9 +13,9 @@ import pytest
 
 import farwrite as fw
 from matrix.calls import EVERYWHERE, ROWS, WITHOUT_HANDLE
+from matrix.command_line import Problems, run, started
 from matrix.kinds import FAULTS, KINDS
-from matrix.program import UNDER_WAY_NOW, Problems
-from matrix.table import table
+from matrix.table import limits, table
 
 HERE = Path(__file__).parent
 CONTRACT = HERE.parents[2] / "docs" / "explanation" / "contract.md"
@@ -88,29 +86,9 @@ def test_calls_of_cpp_have_the_kinds_of_their_twins() -> None:
 
 
 def test_the_contract_shows_the_table() -> None:
-    assert "\n".join(table()) in CONTRACT.read_text()
-
-
-def started(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run a program of this folder."""
-    variables = {"PYTHONPATH": str(HERE.parent), "FARWRITE_LOG": "error", **variables}
-    return subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", HERE / words[0], *words[1:]],
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-
-
-def run(*words: str, **variables: str) -> str:
-    """Run a program of this folder, and return what it printed."""
-    ended = started(*words, **variables)
-    assert ended.returncode == 0, f"{ended.stdout}{ended.stderr}"
-    said = ended.stderr.splitlines()
-    assert [line for line in said if not line.startswith(UNDER_WAY_NOW)] == []
-    return ended.stdout
+    contract = CONTRACT.read_text()
+    assert "\n".join(table()) in contract
+    assert "\n".join(limits()) in contract
 
 
 # In the second one calls wait until their limit. The last one is left to the nightly run.
@@ -123,7 +101,7 @@ RARER = ("closed", "babbling", "shut", "stopped")
 
 
 def test_every_fault_has_its_turn() -> None:
-    assert {"none", "forked", *chain(*TOGETHER)} == set(FAULTS)
+    assert {"none", "threads", "forked", *chain(*TOGETHER)} == set(FAULTS)
 
 
 @pytest.mark.parametrize("fabric", ["shm", "tcp"])
@@ -134,6 +112,14 @@ def test_every_fault_has_its_turn() -> None:
 )
 def test_every_call_ends_as_its_row_says(faults: list[str], fabric: str) -> None:
     assert run("program.py", fabric, *faults) == "survivor fine\n"
+
+
+@pytest.mark.parametrize("fabric", ["shm", pytest.param("tcp", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("share", ["2", pytest.param("", marks=pytest.mark.nightly)])
+def test_every_call_in_several_threads_at_once_does_what_it_does_in_turn(
+    share: str, fabric: str
+) -> None:
+    assert run("program.py", fabric, "threads", TEST_SHARE=share) == "survivor fine\n"
 
 
 @pytest.mark.parametrize("fabric", ["shm", "tcp"])
@@ -177,8 +163,8 @@ def test_every_call_in_a_forked_child_works_or_is_refused(fabric: str) -> None:
         ("ending_program.py shm at_exit", "at_exit"),
         ("forked_program.py sch", "sch"),
         ("arguments_program.py shm Segment.write.strat", "Segment.write.strat"),
-        ("opcodes_program.py shm 1 0 Segment.wirte 12", "Segment.wirte"),
-        ("opcodes_program.py shm 1 0 Event.signal 9999", "9999"),
+        ("exceptions_program.py shm Segment.wirte 12", "Segment.wirte"),
+        ("exceptions_program.py shm Event.signal 9999", "9999"),
         ("killed_program.py tcp send", "send"),
         ("killed_program.py tcp sends changse 17", "changse"),
         pytest.param("killed_program.py tcp sends changes 99999", "99999", marks=pytest.mark.slow),
