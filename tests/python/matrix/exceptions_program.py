@@ -1,10 +1,10 @@
-"""An exception at every step of every call: exceptions_program.py FABRIC [PART [STEP]].
+"""An exception at every place in every call: exceptions_program.py FABRIC [PART [PLACE]].
 
-A step is a place where Python runs signal handlers: see `interrupted.Steps`. Each call is made
-again and again, and an exception is raised at its first step in the package, then at its second,
-until it ends by itself. PART of a name, such as Segment.write, makes those calls alone, and STEP
-that step alone. TEST_SHARE=1/10 takes one step in ten, which TEST_SEED draws. Prints a line for
-each step that left something behind, or "survivor fine" if there was none.
+A place is one where Python runs signal handlers: see `interrupted.Places`. Each call is made
+again and again, and an exception is raised at its first place in the package, then at its second,
+until it ends by itself. PART of a name, such as Segment.write, makes those calls alone, and PLACE
+that place alone. TEST_SHARE=1/10 takes one place in ten, which TEST_SEED draws. Prints a line for
+each place that left something behind, or "survivor fine" if there was none.
 `test_matrix_exceptions.py` runs it.
 """
 
@@ -19,7 +19,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from interrupted import Steps
+from interrupted import Places
 from matrix import calls, command_line, program, world
 from matrix.calls import WORLD
 from matrix.counters import growth, posted, settled
@@ -54,7 +54,7 @@ def descriptors() -> set[tuple[str, str]]:
 
 
 class Interrupted:
-    """A call of the table, made with an exception at each of its steps."""
+    """A call of the table, made with an exception at each of its places."""
 
     def __init__(self, made: Made, fabric: str) -> None:
         self.name = made.name
@@ -66,14 +66,14 @@ class Interrupted:
         """Exceptions that were raised in the call."""
 
     def run(self, stop_at: int = 0) -> tuple[Made, int]:
-        """Make the call, and return what came of it and its number of steps."""
+        """Make the call, and return what came of it and its number of places."""
         made = self._made.again()
         calls.SHORT = SOON if self._late else LONG
         signal.setitimer(signal.ITIMER_REAL, HANG)
-        with Steps(stop_at) as steps:
+        with Places(stop_at) as places:
             made.run()
         signal.setitimer(signal.ITIMER_REAL, 0)
-        return made, steps.executed
+        return made, places.executed
 
     def problems(self, only: int) -> Iterator[str]:
         """Interrupt the call, and say what is wrong afterwards."""
@@ -85,10 +85,10 @@ class Interrupted:
         before = settled(without)
         had = descriptors()
         kept = {name for name in before if before[name] != without[name]}  # such as a tensor sent
-        steps = command_line.drawn(range(1, count + 1), f"{self._fabric} {self.name}")
-        for step in [only] if only else steps:
-            for problem in self._interrupted(step, whole, then):
-                yield f"{self.name} step {step}: {problem}"
+        places = command_line.drawn(range(1, count + 1), f"{self._fabric} {self.name}")
+        for place in [only] if only else places:
+            for problem in self._interrupted(place, whole, then):
+                yield f"{self.name} place {place}: {problem}"
             if self._ends:
                 break  # a call that fails ends the group
         else:
@@ -106,13 +106,13 @@ class Interrupted:
         if left:
             yield f"{self.name}: left behind {left}, new: {sorted(descriptors() - had)}"
 
-    def _interrupted(self, step: int, whole: dict[str, int], then: bytes) -> Iterator[str]:
+    def _interrupted(self, place: int, whole: dict[str, int], then: bytes) -> Iterator[str]:
         WORLD["Segment"].fill(1)
         at_first, value = posted(), bytes(WORLD["Segment"].read())
         self._dropped.clear()
-        made, executed = self.run(step)
-        self.interrupted += executed >= step
-        if executed >= step and made.outcome != "raw InterruptError" and not self._dropped:
+        made, executed = self.run(place)
+        self.interrupted += executed >= place
+        if executed >= place and made.outcome != "raw InterruptError" and not self._dropped:
             yield f"the exception is lost: {made.outcome} ({made.says})"
         twice = {name: n for name, n in growth(at_first).items() if n > max(whole.get(name, n), 0)}
         if twice:
@@ -130,7 +130,7 @@ class Interrupted:
         self._dropped.append(report.exc_type)
 
 
-def main(fabric: str, part: str = "", step: str = "0") -> int:
+def main(fabric: str, part: str = "", place: str = "0") -> int:
     faulthandler.enable()
     command_line.check(fabric, program.FABRICS, "fabric")
     chosen = [made for made in rows() if part in made.name and not made.waits("none", fabric)]
@@ -150,14 +150,16 @@ def main(fabric: str, part: str = "", step: str = "0") -> int:
             call = Interrupted(made, fabric)
             command_line.under_way(fabric, call.name)
             sys.unraisablehook = call.dropped
-            for problem in call.problems(int(step)):
-                found = re.match(re.escape(call.name) + r" step (\d+):", problem)
+            for problem in call.problems(int(place)):
+                found = re.match(re.escape(call.name) + r" place (\d+):", problem)
                 problems.add(problem, fabric, call.name, *(found.groups() if found else ()))
             interrupted += call.interrupted
         sys.unraisablehook = sys.__unraisablehook__
         WORLD["process"] = os.getpid()
-    if step != "0" and not interrupted:
-        command_line.refuse(f"no call of '{part}' has a step {step}; without a step all are made")
+    if place != "0" and not interrupted:
+        command_line.refuse(
+            f"no call of '{part}' has a place {place}; without a place all are made"
+        )
     return problems.end()
 
 

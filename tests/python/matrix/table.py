@@ -67,7 +67,7 @@ def limits() -> list[str]:
         "| what limits its time | calls |",
         "|---|---|",
         f"| its own timeout | {', '.join(own)} |",
-        f"| its own timeout, by default {ENDS.default:g} s or what its page says | the end of a handle |",
+        f"| its own timeout, by default {ENDS.default:g} s or more | the end of a handle |",
         f"| it does not wait, or its completion has a timeout | {', '.join(completion)} |",
         f"| nothing: there may be more until its handle is closed | {', '.join(until_closed)} |",
         "| the timeout of its client or helper | every other call that needs the server of a box |",

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import math
+import os
 import re
 import sys
+from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 
 import pytest
 
 import farwrite as fw
+import held
+from matrix import at_once, command_line
+from matrix import calls as table_of_calls
 from matrix.calls import EVERYWHERE, ROWS, WITHOUT_HANDLE
-from matrix.command_line import Problems, run, started
-from matrix.kinds import FAULTS, KINDS
+from matrix.command_line import Problems, drawn, run, started
+from matrix.kinds import FAULTS, KINDS, SHORT, peer
+from matrix.made import ALLOWANCE, Made
 from matrix.table import limits, table
 
 HERE = Path(__file__).parent
@@ -114,10 +121,12 @@ def test_every_call_ends_as_its_row_says(faults: list[str], fabric: str) -> None
     assert run("program.py", fabric, *faults) == "survivor fine\n"
 
 
-@pytest.mark.parametrize("fabric", ["shm", pytest.param("tcp", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("share", ["2", pytest.param("", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    ("fabric", "share"),
+    [("shm", "2"), *(pytest.param(each, "", marks=pytest.mark.nightly) for each in ("shm", "tcp"))],
+)
 def test_every_call_in_several_threads_at_once_does_what_it_does_in_turn(
-    share: str, fabric: str
+    fabric: str, share: str
 ) -> None:
     assert run("program.py", fabric, "threads", TEST_SHARE=share) == "survivor fine\n"
 
@@ -135,8 +144,8 @@ def test_every_call_that_is_made_while_a_fault_happens_ends_as_its_row_says(
 
 @pytest.mark.parametrize("fabric", ["shm", "tcp"])
 def test_every_call_in_a_callback_or_a_signal_handler_works_or_is_refused(fabric: str) -> None:
-    places = ["channel", "box", "signal"]
-    assert run("inside_program.py", fabric, *places) == "survivor fine\n"
+    handlers = ["channel", "box", "signal"]
+    assert run("inside_program.py", fabric, *handlers) == "survivor fine\n"
 
 
 @pytest.mark.parametrize("fabric", ["shm", "tcp"])
@@ -195,3 +204,52 @@ def test_a_program_that_found_a_problem_fails_and_says_how_to_repeat_it(
     ]
     assert Problems().end() == 0
     assert capsys.readouterr().out == "survivor fine\n"
+
+
+def test_a_call_that_outlasts_its_limit_is_a_problem() -> None:
+    made = Made("Segment", "wait", peer(lambda _: None))
+    made.outcome, made.over_its_limit = "returns", ALLOWANCE + 1
+    problem = made.problem("none", "shm")
+    assert problem is not None and "longer than its limit (its own timeout" in problem
+    waits = Made("Updates", "__iter__", peer(lambda _: None, none="waits"))
+    assert waits.row.limit.seconds(SHORT) == math.inf
+
+
+def test_a_share_of_the_cases_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    cases = range(100)
+    assert drawn(cases, "all") == [*cases]
+    monkeypatch.setattr(command_line, "SHARE", "3")
+    assert len(drawn(cases, "one")) == 3 and len(drawn(cases, "one", 2)) == 6
+    assert drawn(cases, "one") == drawn(cases, "one") != drawn(cases, "another")
+    monkeypatch.setattr(command_line, "SHARE", "1/4")
+    quarters = {tuple(drawn(cases, f"call {number}")) for number in range(50)}
+    assert sorted(case for quarter in quarters for case in quarter) == [*cases]
+    monkeypatch.setattr(command_line, "SHARE", "a few")
+    with pytest.raises(SystemExit):
+        drawn(cases, "one")
+
+
+def test_a_change_that_four_threads_lose_or_double_is_a_problem(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(table_of_calls.WORLD, "timeout", SHORT)
+    did = iter([({"versions": 4}, b""), ({"versions": 5}, b"")])
+
+    def done(makes: Callable[[], object]) -> tuple[dict[str, int], bytes]:
+        makes()
+        return next(did)
+
+    monkeypatch.setattr(at_once, "done", done)
+    monkeypatch.setitem(table_of_calls.WORLD, "Segment", None)
+    made = Made("Segment", "signal", peer(lambda _: None))
+    found = [problem for problem in at_once.in_threads(made, "shm") if problem is not None]
+    assert len(found) == 1 and "4 at once did" in found[0]
+
+
+def test_what_is_not_given_back_is_found() -> None:
+    before = held.settled()
+    kept = os.memfd_create("kept", 0)
+    more = held.more(before, held.settled())
+    os.close(kept)
+    assert more.startswith("descriptors were ")
+    assert held.not_given_back(before) == ""
