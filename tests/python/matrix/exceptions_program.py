@@ -60,7 +60,7 @@ class Interrupted:
         self.name = made.name
         self._made, self._fabric = made, fabric
         self._late = LATE in made.row.allowed("none")
-        self._ends = "FailedPrecondition" in made.row.allowed("killed")
+        self._ends = made.leaves
         self._dropped: list[Any] = []
         self.interrupted = 0
         """Exceptions that were raised in the call."""

@@ -60,6 +60,11 @@ class Made:
         """Whether it may wait until its handle is closed."""
         return "waits" in self.row.allowed(fault, fabric)
 
+    @property
+    def leaves(self) -> bool:
+        """Whether one call that fails ends the handle for all later ones."""
+        return "FailedPrecondition" in self.row.allowed("killed")
+
     def repeat(self, struck: threading.Event, allowed: tuple[str, ...]) -> None:
         """Make the call until it began after the fault. Keep what came of it earlier."""
         late = 0

@@ -76,7 +76,7 @@ def interrupt_each(made: list[Made]) -> list[Made]:
 def that_keep_nothing(fault: str, fabric: str) -> list[Made]:
     """The calls that end by themselves, and then need nothing more."""
     ends = [call for call in calls(closing=False) if not call.waits(fault, fabric)]
-    return [call for call in ends if call.name not in KEEP]
+    return [call for call in ends if call.name not in KEEP and not call.leaves]
 
 
 def make_each(made: list[Made]) -> None:
