@@ -217,7 +217,8 @@ def main() -> int:
     if unknown := set(named) - {one.name for one in LANES}:
         parser.error(f"no such lane: {', '.join(sorted(unknown))}")
     load = " ".join(f"{one:.2f}" for one in os.getloadavg())
-    print(f"nightly: {os.cpu_count()} processors, load {load}", flush=True)
+    seed = os.environ.setdefault("TEST_SEED", str(int(time.time()) * 1000))
+    print(f"nightly: {os.cpu_count()} processors, load {load}, TEST_SEED={seed}", flush=True)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(
             number, signal.default_int_handler

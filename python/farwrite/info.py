@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 from pathlib import Path
 from typing import TypedDict, cast
 
 from farwrite import _farwrite
+from farwrite.errors import ResourceExhausted
 from farwrite.option import from_environment
 from farwrite.options import Given, device_options
 from farwrite.options_table import DEVICE_OPTIONS
@@ -97,19 +99,33 @@ class Info(TypedDict):
 
 
 def version() -> str:
-    """Return Farwrite's version, or "unknown" if the package is not installed."""
+    """Return Farwrite's version, or "unknown" if the package is not installed.
+
+    Raises
+    ------
+    ResourceExhausted
+        If no descriptor is left to read it.
+    """
     from importlib import metadata  # a seventh of the time of `import farwrite`
 
     try:
         return metadata.version("farwrite")
     except metadata.PackageNotFoundError:
         return "unknown"
+    except OSError as error:
+        _refuse_if_exhausted(error)
+        raise
 
 
 def info() -> Info:
     """Return what this build supports on this machine. The first call takes about 60 ms.
 
     That time is the probe of the copy kernels.
+
+    Raises
+    ------
+    ResourceExhausted
+        If no descriptor is left to read the machine's files.
     """
     return {
         "version": version(),
@@ -174,8 +190,17 @@ def memory_available() -> int:
 def _read(path: str) -> str:
     try:
         return Path(path).read_text()
-    except OSError:
+    except OSError as error:
+        _refuse_if_exhausted(error)
         return ""
+
+
+def _refuse_if_exhausted(error: OSError) -> None:
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        raise ResourceExhausted(
+            f"read what this machine supports: no descriptor is left ({error}); close what is not"
+            " used, or raise the limit of open files (ulimit -n)"
+        ) from None
 
 
 def _field(path: str, name: str) -> str:

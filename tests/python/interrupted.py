@@ -1,4 +1,4 @@
-"""Exceptions at every step of a call, as a signal handler raises them."""
+"""Exceptions at every place in a call, as a signal handler raises them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import farwrite as fw
 PACKAGE = f"{Path(fw.__file__).parent}/"
 
 
-_STEPS: dict[CodeType, frozenset[int]] = {}
+_PLACES: dict[CodeType, frozenset[int]] = {}
 
 
 class InterruptError(KeyboardInterrupt):
@@ -45,13 +45,13 @@ def _may_follow(code: CodeType) -> frozenset[int]:
     )
 
 
-class Steps:
-    """Counts the steps at which a signal may interrupt the package in this thread, as a context.
+class Places:
+    """Counts the places at which a signal may interrupt the package in this thread, as a context.
 
     Parameters
     ----------
     stop_at : int
-        The number of the step at which InterruptError is raised; 0 for none.
+        The number of the place at which InterruptError is raised; 0 for none.
     files : frozenset of str, optional
         The names of the files that count. By default all of the package.
     """
@@ -60,7 +60,7 @@ class Steps:
         self.executed = 0
         self._stop_at, self._files = stop_at, files
 
-    def __enter__(self) -> Steps:
+    def __enter__(self) -> Places:
         self._before = sys.gettrace()
         sys.settrace(self._trace)
         return self
@@ -75,25 +75,25 @@ class Steps:
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         return self._count
 
-    def _steps_of(self, code: CodeType) -> frozenset[int]:
-        if code not in _STEPS:
-            _STEPS[code] = _may_follow(code)
-        return _STEPS[code]
+    def _places_of(self, code: CodeType) -> frozenset[int]:
+        if code not in _PLACES:
+            _PLACES[code] = _may_follow(code)
+        return _PLACES[code]
 
     def _count(self, frame: FrameType, event: str, _: Any) -> Any:
-        if event == "opcode" and frame.f_lasti in self._steps_of(frame.f_code):
+        if event == "opcode" and frame.f_lasti in self._places_of(frame.f_code):
             self.executed += 1
             if self.executed == self._stop_at:
                 raise InterruptError
         return self._count
 
 
-def interrupted_at(step: int, call: Callable[[], object], files: frozenset[str]) -> bool:
-    """Call, and raise InterruptError at the `step`-th step of `files`; see `Steps`.
+def interrupted_at(place: int, call: Callable[[], object], files: frozenset[str]) -> bool:
+    """Call, and raise InterruptError at the `place`-th place in `files`; see `Places`.
 
     Returns whether the call had so many.
     """
-    with Steps(step, files):
+    with Places(place, files):
         try:
             call()
         except InterruptError:
@@ -101,15 +101,15 @@ def interrupted_at(step: int, call: Callable[[], object], files: frozenset[str])
     return False
 
 
-def interrupt_each_step(
+def interrupt_each_place(
     call: Callable[[], object], after: Callable[[], object], *files: str
 ) -> int:
-    """Interrupt `call` at its first step, then at its second, until it ends by itself.
+    """Interrupt `call` at its first place, then at its second, until it ends by itself.
 
     Calls `after` after each interrupted call. Returns how many there were.
     """
-    step = 1
-    while interrupted_at(step, call, frozenset(files)):
+    place = 1
+    while interrupted_at(place, call, frozenset(files)):
         after()
-        step += 1
-    return step - 1
+        place += 1
+    return place - 1

@@ -14,7 +14,7 @@ import pytest
 
 import farwrite as fw
 from conftest import Link
-from interrupted import interrupt_each_step
+from interrupted import interrupt_each_place
 from processes import PeerState, bytes_in_sockets
 from warm_python import run_python
 
@@ -60,7 +60,7 @@ def test_an_exception_at_any_instruction_of_a_call_leaves_its_array_with_the_ope
     with link.peer.stopped():
         first = channel.write(np.ones(LARGE, "int64"), inbox)  # what follows waits behind it
         before = posted()
-        assert interrupt_each_step(call, look, "channel.py", "completion.py") > 10
+        assert interrupt_each_place(call, look, "channel.py", "completion.py") > 10
         assert not first.done()
         assert posted() > 1
     first.wait(30)
@@ -94,7 +94,7 @@ def test_an_exception_at_any_instruction_of_a_send_leaves_its_memory_with_the_te
         for _ in range(3):
             send()
         before = (sent(), used())
-        assert interrupt_each_step(send, look, "tensor.py", "completion.py") > 10
+        assert interrupt_each_place(send, look, "tensor.py", "completion.py") > 10
         assert sent() > 4
 
 

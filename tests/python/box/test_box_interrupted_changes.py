@@ -10,7 +10,7 @@ import pytest
 
 import farwrite as fw
 from farwrite import _farwrite
-from interrupted import interrupt_each_step
+from interrupted import interrupt_each_place
 
 FILES = (
     "publisher.py", "changes.py", "segment.py", "update.py", "completion.py", "array.py",
@@ -69,7 +69,7 @@ def test_an_exception_at_any_instruction_of_a_publish_lets_nothing_later_into_it
             assert values_of(model) == {value + 1}
         value += 2
 
-    assert interrupt_each_step(publish, publish_another, *FILES) > len(FILES)
+    assert interrupt_each_place(publish, publish_another, *FILES) > len(FILES)
 
 
 def test_a_change_is_settled_when_the_server_has_answered(box: fw.box.Client) -> None:
@@ -129,4 +129,4 @@ def test_an_exception_at_any_instruction_of_a_change_frees_no_memory_that_the_se
         assert found[0] in (before, 1 if operation == "write" else before + 1)
         before = int(found[0])
 
-    assert interrupt_each_step(post, use_freed_memory, *FILES) > len(FILES)
+    assert interrupt_each_place(post, use_freed_memory, *FILES) > len(FILES)

@@ -9,7 +9,7 @@ import pytest
 from boxes import open_box
 
 from farwrite.box.training import SEASGD, AsyncSGD
-from interrupted import interrupt_each_step
+from interrupted import interrupt_each_place
 
 SIZE = 1 << 14
 
@@ -54,5 +54,5 @@ def test_an_exception_at_any_instruction_of_a_step_lets_no_later_delta_into_its_
             before += found.pop()
 
         files = ("seasgd.py", "async_sgd.py", "pending.py")
-        assert interrupt_each_step(interrupted_step, next_step, *files) > 20
+        assert interrupt_each_place(interrupted_step, next_step, *files) > 20
         trainer.close()

@@ -174,3 +174,13 @@ def test_a_worker_that_starts_again_keeps_its_count() -> None:
 def test_options_out_of_range_are_refused(options: dict[str, float]) -> None:
     with open_box() as connect, pytest.raises(fw.InvalidArgument, match="out of range"):
         AsyncSGD(connect(), "w", zeros(), **options)  # type: ignore[arg-type]
+
+
+def test_a_step_during_which_a_handler_closes_the_worker_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mine = zeros()
+    with open_box() as connect, AsyncSGD(connect(), "w", mine, 0.5) as sgd:
+        monkeypatch.setattr(sgd._pending, "begin", lambda _: sgd.close())
+        with pytest.raises(fw.FailedPrecondition, match="closed the object during the call"):
+            sgd.step(gradients(1), mine)

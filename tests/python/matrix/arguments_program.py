@@ -19,12 +19,13 @@ from typing import Any
 
 import farwrite as fw
 from farwrite import box as boxes
-from matrix import calls, nasty, program, world
+from matrix import calls, command_line, nasty, program, world
 from matrix.arrived import ARRIVED, bytes_of
-from matrix.calls import ROWS, WORLD
+from matrix.calls import WORLD
+from matrix.functions import FUNCTIONS, TABLE
 from matrix.kinds import LATE, SHORT, Row
-from matrix.parameters import FUNCTIONS, kind_of, kinds, parameters, strangers
-from matrix.program import CLOSING, ENDINGS, AlarmError, Made
+from matrix.made import CLOSING, ENDINGS, HANG, AlarmError, Made
+from matrix.parameters import domain_of, owners, parameters, strangers
 from matrix.world import the_world
 from processes import PeerProcess
 
@@ -70,19 +71,19 @@ class Replacing:
 class Pair:
     """A call, and one of its parameters."""
 
-    def __init__(self, kind: str, entry: str, row: Row, parameter: str) -> None:
-        self._kind, self._entry, self._row, self._parameter = kind, entry, row, parameter
-        self.name = f"{kind}.{entry}.{parameter}"
+    def __init__(self, owner: str, entry: str, row: Row, parameter: str) -> None:
+        self._owner, self._entry, self._row, self._parameter = owner, entry, row, parameter
+        self.name = f"{owner}.{entry}.{parameter}"
         self.closes = entry in CLOSING
         self.late = LATE in row.allowed("none")
-        self.slow = self.late or kind in FUNCTIONS
-        takes = kind_of(f"{kind}.{entry}", parameter)
+        self.slow = self.late or owner in FUNCTIONS
+        takes = domain_of(f"{owner}.{entry}", parameter)
         assert takes is not None, f"{self.name}: parameters.py does not say what it takes"
         self._takes = takes
 
     @property
     def _target(self) -> Any:
-        return FUNCTIONS[self._kind][0] if self._kind in FUNCTIONS else WORLD[self._kind]
+        return WORLD[self._owner]
 
     def values(self) -> Iterator[Any]:
         """What is tried; of arrays, such as the table gives."""
@@ -105,10 +106,10 @@ class Pair:
         # What has no such name waits for somebody to give it.
         short = self.late or self._parameter in ("name", "segment")
         calls.SHORT = SHORT if short else LONG
-        made = Made(self._kind, self._entry, self._row)
+        made = Made(self._owner, self._entry, self._row)
         if ".accumulate." in self.name:
             WORLD["Segment"].fill(0)
-        signal.setitimer(signal.ITIMER_REAL, PATIENCE if long else program.HANG)
+        signal.setitimer(signal.ITIMER_REAL, PATIENCE if long else HANG)
         made.run(Replacing(self._target, self._entry, self._parameter, value))
         signal.setitimer(signal.ITIMER_REAL, 0)
         look = ARRIVED.get(self.name)
@@ -128,7 +129,7 @@ class Pair:
             return None
         if made.outcome.startswith("raw"):
             return text
-        if made.outcome == LATE and long and (value is None or value > program.HANG):
+        if made.outcome == LATE and long and (value is None or value > HANG):
             return f"{text} before its time"
         own = nasty.is_foreign(value) or any(value is one for one in strangers())
         if not good and not own and not issubclass(getattr(fw, made.outcome), REFUSALS):
@@ -142,7 +143,7 @@ class Pair:
     def after(self, fabric: str) -> str | None:
         """Make the call as the table has it."""
         calls.SHORT = SHORT if self.late else LONG
-        made = Made(self._kind, self._entry, self._row)
+        made = Made(self._owner, self._entry, self._row)
         made.run(self._target)
         problem = made.problem("none", fabric)
         return None if problem is None else f"after {self.name}: {problem}"
@@ -153,20 +154,20 @@ def shown(value: Any) -> str:
         text = repr(value)
     except ValueError:
         text = "too long"
+    text = " ".join(text.split())
     return f"{text if len(text) < 80 else f'{text[:77]}...'} [{type(value).__name__}]"
 
 
 def pairs(part: str) -> Iterator[Pair]:
     """Every parameter of every call; those of calls that close their handle come last."""
-    rows = {name: (kinds()[name], ROWS[name]) for name in ROWS} | FUNCTIONS
+    targets = owners()
     for closing in (False, True):
-        for kind in [*(kind for kind in rows if kind not in ENDINGS), *ENDINGS]:
-            target, entries = rows[kind]
-            for entry, row in entries.items():
+        for owner in [*(owner for owner in TABLE if owner not in ENDINGS), *ENDINGS]:
+            for entry, row in TABLE[owner].items():
                 if (entry in CLOSING) != closing:
                     continue
-                for parameter in parameters(target, entry):
-                    pair = Pair(kind, entry, row, parameter)
+                for parameter in parameters(targets[owner], entry):
+                    pair = Pair(owner, entry, row, parameter)
                     if part in pair.name:
                         yield pair
 
@@ -191,7 +192,7 @@ def try_values(pair: Pair, fabric: str, peer: PeerProcess) -> Iterator[str | Non
     A call that waits for its limit, or opens a device, is made afterwards once.
     """
     for value in pair.values():
-        print(f"{pair.name} = {shown(value)}", file=sys.stderr, flush=True)
+        command_line.under_way(fabric, pair.name, value=shown(value))
         yield pair.problem(value, peer)
         if not pair.slow:
             yield pair.after(fabric)
@@ -200,13 +201,13 @@ def try_values(pair: Pair, fabric: str, peer: PeerProcess) -> Iterator[str | Non
 
 def main(fabric: str, part: str = "") -> int:
     faulthandler.enable()
-    program.check(fabric, program.FABRICS, "fabric")
+    command_line.check(fabric, program.FABRICS, "fabric")
     if not any(pairs(part)):
-        program.refuse(
-            f"no parameter's name contains '{part}'; tests/python/matrix/calls.py and parameters.py"
+        command_line.refuse(
+            f"no parameter's name contains '{part}'; tests/python/matrix/calls.py and functions.py"
             " name the calls, as in Segment.write.start"
         )
-    problems = program.Problems()
+    problems = command_line.Problems()
     faulthandler.dump_traceback_later(HUNG, exit=True)
     signal.signal(signal.SIGALRM, program.interrupt)
     sys.unraisablehook = lambda _: None  # what callbacks of the caller raise

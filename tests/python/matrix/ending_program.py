@@ -14,8 +14,9 @@ import sys
 import threading
 import time
 
-from matrix import program
+from matrix import command_line, program
 from matrix.calls import WORLD
+from matrix.made import calls, start
 from matrix.world import the_world
 
 
@@ -23,12 +24,12 @@ def make_all() -> None:
     """Make each call, and say which one raised an error that is not ours."""
     WORLD["process"] = None  # coroutines run in this thread
     for closing in (False, True):
-        for made in program.calls(closing):
-            if "waits" not in made.row.allowed("none"):
+        for made in calls(closing):
+            if not made.waits():
                 made.run()
                 # Python then starts no thread, and imports nothing.
                 if made.outcome.startswith("raw") and "shut" not in made.says:
-                    print(f"{made.kind}.{made.entry}: {made.outcome} ({made.says})", flush=True)
+                    print(f"{made.name}: {made.outcome} ({made.says})", flush=True)
 
 
 class Finalized:
@@ -37,15 +38,15 @@ class Finalized:
 
 
 def main(fabric: str, moment: str) -> None:
-    program.check(fabric, program.FABRICS, "fabric")
-    program.check(moment, ("threads", "atexit", "finalizer"), "moment")
+    command_line.check(fabric, program.FABRICS, "fabric")
+    command_line.check(moment, ("threads", "atexit", "finalizer"), "moment")
     world = the_world(fabric)
     world.__enter__()
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(world))  # never left: the process ends in it
     if moment == "threads":
         never = threading.Event()
-        for made in program.calls(closing=False):
-            program.start(made, never, made.row.allowed("none", fabric))
+        for made in calls(closing=False):
+            start(made, never, made.row.allowed("none", fabric))
         time.sleep(program.UNDER_WAY)
     elif moment == "atexit":
         atexit.register(make_all)

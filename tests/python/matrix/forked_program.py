@@ -17,6 +17,8 @@ import time
 import farwrite as fw
 from matrix import far_side, program
 from matrix.calls import ROWS, WORLD
+from matrix.command_line import Problems, check
+from matrix.made import Made, calls
 from matrix.world import the_world
 
 HUNG = 255
@@ -37,9 +39,7 @@ def end_of(pid: int) -> int:
     return HUNG
 
 
-def in_a_child(
-    made: program.Made, fabric: str, after_another: bool, problems: program.Problems
-) -> None:
+def in_a_child(made: Made, fabric: str, after_another: bool, problems: Problems) -> None:
     """Make the call in a forked child, which says what is wrong with it."""
     pid = os.fork()
     if pid == 0:
@@ -57,7 +57,7 @@ def in_a_child(
         problems.count(fabric)
     elif status != 0:
         ended = "hung" if status == HUNG else f"ended with {status}"
-        problems.add(f"{made.kind}.{made.entry}: {ended}", fabric)
+        problems.add(f"{made.name}: {ended}", fabric)
 
 
 def sockets() -> set[str]:
@@ -71,7 +71,7 @@ def sockets() -> set[str]:
     return found
 
 
-def hold_no_sockets(before: set[str], fabric: str, problems: program.Problems) -> None:
+def hold_no_sockets(before: set[str], fabric: str, problems: Problems) -> None:
     """Look for sockets in a child: its parent's peers would not learn of the parent's end."""
     here = sockets() - before
     pid = os.fork()
@@ -87,7 +87,7 @@ def hold_no_sockets(before: set[str], fabric: str, problems: program.Problems) -
         problems.add("a child could not look for sockets", fabric)
 
 
-def end_as_a_program_does(fabric: str, problems: program.Problems) -> None:
+def end_as_a_program_does(fabric: str, problems: Problems) -> None:
     """Drop each object, and all of them, in children that run destructors and exit handlers."""
     for name in [*ROWS, "everything"]:
         pid = os.fork()
@@ -104,13 +104,13 @@ def end_as_a_program_does(fabric: str, problems: program.Problems) -> None:
 
 def main(fabric: str) -> int:
     faulthandler.enable()
-    program.check(fabric, program.FABRICS, "fabric")
-    problems = program.Problems()
+    check(fabric, program.FABRICS, "fabric")
+    problems = Problems()
     before = sockets()
     with the_world(fabric):
         hold_no_sockets(before, fabric, problems)
         for closing in (False, True):
-            for made in program.calls(closing):
+            for made in calls(closing):
                 for after_another in (False, True):
                     in_a_child(made, fabric, after_another, problems)
         end_as_a_program_does(fabric, problems)

@@ -1,19 +1,23 @@
-"""Refuses the n-th call of a kind to the system, or ends a process there: tests/injection.
+"""Refuses the n-th call to the system at a point, or ends a process there: tests/injection.
 
-A program of this folder that wants it starts itself anew with the library before all others; the
-processes that it starts have it, too.
+A point is a kind of calls to the system, one of `POINTS`. A program of this folder that wants the
+library starts itself anew with it before all others; the processes that it starts have it, too.
 """
 
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import os
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import compiled
+import held
+from matrix import command_line, program
 
-KINDS = {
+POINTS = {
     "descriptors": 1,
     "memory": 2,
     "threads": 4,
@@ -21,7 +25,7 @@ KINDS = {
     "files": 16,
     "waits": 32,
     "sends": 64,
-    "steps": 128,
+    "libc": 128,
     "own_threads": 256,
 }
 REFUSE, KILL, HALVE = range(3)
@@ -67,20 +71,20 @@ class Injection:
         self._library.injectionTell.argtypes = [ctypes.c_int, ctypes.c_ulong]
         self._library.injectionJumpClock.argtypes = [ctypes.c_long]
 
-    def refuse(self, process: int, kind: str, first: int, last: int, least: int = 0) -> None:
-        """Refuse a process its calls of the kind from `first` to `last`, counted from 1.
+    def refuse(self, process: int, point: str, first: int, last: int, least: int = 0) -> None:
+        """Refuse a process its calls at the point from `first` to `last`, counted from 1.
 
         Of allocations those of `least` bytes or more count.
         """
-        self._library.injectionPlan(0, process, KINDS[kind], REFUSE, first, last, least)
+        self._library.injectionPlan(0, process, POINTS[point], REFUSE, first, last, least)
 
     def end(self) -> int:
         """Refuse nothing, and return how many calls counted."""
         return int(self._library.injectionEnd(0))
 
-    def strike(self, process: int, kind: str, action: int, number: int) -> None:
+    def strike(self, process: int, point: str, action: int, number: int) -> None:
         """Let another process meet the action at its call of this number."""
-        self._library.injectionPlan(1, process, KINDS[kind], action, number, number, 0)
+        self._library.injectionPlan(1, process, POINTS[point], action, number, number, 0)
 
     def end_of_strike(self) -> int:
         """Let the other process be, and return how many of its calls counted."""
@@ -104,3 +108,55 @@ class Injection:
 
     def told(self, at: int) -> int:
         return int(self._library.injectionTold(at))
+
+
+class Strikes:
+    """Makes calls while one of them is struck at a point, again and again."""
+
+    def __init__(self, fabric: str, point: str) -> None:
+        self.fabric, self.name = fabric, point
+        self.injection = Injection()
+        self.struck = 0
+        """How many were."""
+
+    def problems(self, wanted: str, only: int | None) -> Iterator[str]:
+        """Make the calls whose names match, with each number or with one, and say what is wrong.
+
+        What begins with the name of a program and a colon says how to repeat it.
+        """
+        raise NotImplementedError
+
+
+def at_each_point(
+    strikes: Callable[[str, str], Strikes], fabric: str, points: str, wanted: str, number: str
+) -> int:
+    """Make the calls at each point; return the status of the program."""
+    start_with_the_library()
+    faulthandler.enable()
+    problems = command_line.Problems()
+    struck = 0
+    # What a process opens once is open from now on.
+    for problem in program.under("none", fabric):
+        problems.add(f"before: {problem}", fabric, points, wanted)
+    for point in points.split(","):
+        before = held.settled()
+        here = strikes(fabric, point)
+        for problem in here.problems(wanted, int(number) if number else None):
+            problems.add(problem, *words_in(problem) or (fabric, point, wanted))
+        if left := held.not_given_back(before):
+            problems.add(f"{point}: {left}", fabric, point, wanted)
+        struck += here.struck
+        if not here.struck and wanted == "*":
+            problems.add(f"{point}: nothing was struck", fabric, point, wanted)
+    for problem in program.under("none", fabric):
+        problems.add(f"afterwards: {problem}", fabric, points, wanted)
+    if wanted != "*" and not struck and not problems.found:
+        which = f"no number {number}" if number else "nothing"
+        command_line.refuse(f"'{wanted}' has {which} of {points}; name another point or call")
+    return problems.end()
+
+
+def words_in(problem: str) -> list[str]:
+    """Return the words of the command that a problem begins with, if it does."""
+    start, _, rest = problem.partition(" ")
+    return rest.partition(":")[0].split() if start.endswith(".py") else []

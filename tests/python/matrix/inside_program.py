@@ -1,8 +1,8 @@
-"""Every call in a callback of Farwrite's, or in a signal handler: inside_program.py FABRIC PLACE...
+"""Every call in a callback or in a signal handler: inside_program.py FABRIC HANDLER...
 
 A call in a callback does what it does elsewhere, or is refused because it would wait for the very
-thread that it is in. Each PLACE is `channel` (the handler of notifications), `box` (the callback of
-a segment's updates) or `signal` (a handler that interrupts the same call). Prints a line for each
+thread that it is in. Each HANDLER is `channel` (that of notifications), `box` (the callback of a
+segment's updates) or `signal` (a handler that interrupts the same call). Prints a line for each
 call that did otherwise, or "survivor fine". `test_matrix.py` runs it.
 """
 
@@ -18,7 +18,9 @@ from collections.abc import Callable
 import farwrite as fw
 from matrix import calls, far_side, program
 from matrix.calls import ENDED, WORLD
-from matrix.program import Made
+from matrix.command_line import Problems, check
+from matrix.made import HANG, Made
+from matrix.made import calls as calls_of_the_table
 from matrix.world import the_world
 from processes import PeerProcess
 
@@ -36,7 +38,7 @@ def in_a_callback(made: list[Made], call: Callable[[Callable[[object], None]], o
         over.set()
 
     call(make_all)
-    over.wait(2 * program.HANG)
+    over.wait(2 * HANG)
 
 
 def of_the_channel(peer: PeerProcess, made: list[Made]) -> None:
@@ -59,7 +61,7 @@ def in_a_handler(_: PeerProcess, made: list[Made]) -> None:
     """Make each call while the same call is under way in this thread."""
     WORLD["process"] = None
     for each in made:
-        outer = Made(each.kind, each.entry, each.row)
+        outer = each.again()
 
         def handle(*_: object, each: Made = each) -> None:
             if each.outcome == "waits":
@@ -72,35 +74,35 @@ def in_a_handler(_: PeerProcess, made: list[Made]) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-PLACES = {"channel": of_the_channel, "box": of_the_box, "signal": in_a_handler}
+HANDLERS = {"channel": of_the_channel, "box": of_the_box, "signal": in_a_handler}
 OWN = {"channel": "Notifications", "box": "Updates"}
 """What would wait for its own thread. Others may wait in there as long as they like."""
 
 
-def main(fabric: str, *places: str) -> int:
+def main(fabric: str, *handlers: str) -> int:
     faulthandler.enable()
-    program.check(fabric, program.FABRICS, "fabric")
-    for place in places or ("",):
-        program.check(place, PLACES, "place")
+    check(fabric, program.FABRICS, "fabric")
+    for handler in handlers or ("",):
+        check(handler, HANDLERS, "handler")
     calls.SHORT = 0.05
-    problems = program.Problems()
-    for place in places:
+    problems = Problems()
+    for handler in handlers:
         with the_world(fabric) as peer:
             made = [
                 call
-                for call in program.calls(closing=False)
-                if call.kind == OWN.get(place) or "waits" not in call.row.allowed("none", fabric)
+                for call in calls_of_the_table(closing=False)
+                if call.owner == OWN.get(handler) or not call.waits("none", fabric)
             ]
-            PLACES[place](peer, made)
+            HANDLERS[handler](peer, made)
             for call in made:
                 allowed = {*call.row.allowed("none", fabric), ENDED} - {"waits"}
                 if call.outcome not in allowed:
-                    name = f"{call.kind}.{call.entry}"
-                    problems.add(f"{place}: {name}: {call.outcome} ({call.says})", fabric, place)
+                    says = f"{handler}: {call.name}: {call.outcome} ({call.says})"
+                    problems.add(says, fabric, handler)
             with contextlib.suppress(fw.Error):
                 WORLD["Channel"].on_notification(None)
         for problem in program.under("none", fabric):
-            problems.add(f"after {place}: {problem}", fabric, place)
+            problems.add(f"after {handler}: {problem}", fabric, handler)
     return problems.end()
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from farwrite import errors
 
@@ -18,6 +19,7 @@ FAULTS = {
     "parent": "the device, client or server that it belongs to was closed",
     "descriptors": "this process has no descriptor left",
     "interrupted": "a signal handler raises while the main thread makes it",
+    "threads": "four threads make it on the same handle, then four more while one closes that",
     "forked": "it is called in a forked child",
 }
 
@@ -29,7 +31,11 @@ Outcome = str | tuple[str, ...]
 Call = Callable[[Any], object]
 CLOSED = ("Cancelled", "FailedPrecondition")
 
-AT_WORST = {"descriptors": "ResourceExhausted", "interrupted": "AlarmError"}
+AT_WORST: dict[str, tuple[str, ...]] = {
+    "descriptors": ("ResourceExhausted",),
+    "interrupted": ("AlarmError",),
+    "threads": (),
+}
 """Under these faults a call does as under none, or raises this."""
 
 ERRORS = tuple(
@@ -42,13 +48,34 @@ ERRORS = tuple(
 SILENT = ("DeadlineExceeded", "PeerSilent")
 """The call's own limit may come before or after the peer counts as silent."""
 
+
+class Limit(NamedTuple):
+    """What limits the time of a call."""
+
+    means: str
+    times: float
+    """How often it may wait for the timeout of the call, or of its client."""
+    default: float = 0.0
+    """The timeout that the call has where the table gives it none."""
+
+    def seconds(self, timeout: float) -> float:
+        """Return the longest that a call with this timeout may take."""
+        return max(self.times * timeout, self.default)
+
+
+AT_ONCE = Limit("it does not wait", 0)
+TIMEOUT = Limit("its own timeout, or that of its completion or client", 1)
+ENDS = Limit("its own timeout, 1 s by default", 1, 1)
+UNTIL_CLOSED = Limit("none, because more may come until the handle is closed", math.inf)
+
 RETURNS: dict[str, Outcome] = dict.fromkeys(FAULTS, "returns")
-KINDS: dict[str, tuple[dict[str, Outcome], str]] = {
-    "fact": (RETURNS, "a fact of this process, or memory that it has"),
-    "count": ({**RETURNS, "forked": "Forked"}, "what was counted here"),
+KINDS: dict[str, tuple[dict[str, Outcome], str, Limit]] = {
+    "fact": (RETURNS, "a fact of this process, or memory that it has", AT_ONCE),
+    "count": ({**RETURNS, "forked": "Forked"}, "what was counted here", AT_ONCE),
     "own": (
         {**RETURNS, "shut": CLOSED, "parent": CLOSED, "forked": "Forked"},
         "what needs this process alone",
+        AT_ONCE,
     ),
     "peer": (
         {
@@ -61,10 +88,12 @@ KINDS: dict[str, tuple[dict[str, Outcome], str]] = {
             "forked": "Forked",
         },
         "what needs the peer to do something",
+        TIMEOUT,
     ),
     "ending": (
         {**RETURNS, "stopped": ("returns", *SILENT), "forked": "Forked"},
         "the end of a handle, also for the second time",
+        ENDS,
     ),
 }
 
@@ -89,6 +118,9 @@ ALIAS = {
     if fault != "forked"
 }
 """Memory that was mapped stays as long as the object."""
+
+ALONE = dict.fromkeys(("shut", "parent", "forked"), "returns")
+"""What belongs to no handle works without any."""
 
 NO_ANSWER = ("Unavailable", "DeadlineExceeded")
 LATE = "DeadlineExceeded"
@@ -123,6 +155,9 @@ UNDER_WAY = {
 }
 """It waits for what is under way, if anything is."""
 
+TAKEN = ("AlreadyExists",)
+"""Of several publishers of a name, one lives."""
+
 LEFT = {
     "interrupted": ("FailedPrecondition",),
     "stopped": (*SILENT, "FailedPrecondition"),
@@ -147,6 +182,8 @@ class Row:
         read if it is a property.
     differs : outcome, or mapping of fabric to outcome
         By fault: what comes of this call instead.
+
+    `limit` is what limits its time: that of its kind, unless what comes of it says otherwise.
     """
 
     def __init__(
@@ -154,6 +191,11 @@ class Row:
     ) -> None:
         self.kind, self.call, self._own = kind, call, differs
         outcomes = {**KINDS[kind][0], **differs}
+        self.limit = KINDS[kind][2]
+        if LATE in outcomes["none"] and self.limit == AT_ONCE:
+            self.limit = TIMEOUT
+        if "waits" in outcomes["none"]:
+            self.limit = UNTIL_CLOSED
         self._outcomes = {**outcomes, "restarted": differs.get("restarted", outcomes["killed"])}
 
     def allowed(self, fault: str, fabric: str = "shm") -> tuple[str, ...]:
@@ -161,7 +203,7 @@ class Row:
         if fault == "babbling":
             return (*self.allowed("none", fabric), *FORMS[:2], *ERRORS)
         if fault in AT_WORST:
-            worst = (AT_WORST[fault], *self._own.get(fault, ()))
+            worst = (*AT_WORST[fault], *self._own.get(fault, ()))
             return (*self.allowed("none", fabric), *worst)
         outcome = self._outcomes[fault]
         if isinstance(outcome, Mapping):

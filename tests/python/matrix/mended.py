@@ -146,7 +146,7 @@ MENDED = (
             self._memory = self._client.array((self._segment.nbytes,), "uint8").array
         memory = self._memory
 """,
-        ("opcodes_program.py tcp 1 0 Publisher.publish", random("models")),
+        ("exceptions_program.py tcp Publisher.publish", random("models")),
         "the table publishes 32 bytes, always the same: no write is under way when the next begins",
     ),
     Mended(
@@ -170,7 +170,7 @@ MENDED = (
             if isinstance""",
         """            self._ended = ""
             if isinstance""",
-        (random("training"), "opcodes_program.py shm 1 0 BoxGroup.all_reduce"),
+        (random("training"), "exceptions_program.py shm BoxGroup.all_reduce"),
     ),
     Mended(
         "nan-gets-into-shared-weights", "6e96554", "python/farwrite/box/training/async_sgd.py",
@@ -192,20 +192,20 @@ MENDED = (
             await asyncio.sleep(0)
             return taken
 """,
-        ("opcodes_program.py shm 1 0 Channel.notification", random("channels")),
+        ("exceptions_program.py shm Channel.notification", random("channels")),
     ),
     # --- Leaks.
     Mended(
         "failed-publisher-leaves-its-segment", "72cab37", "python/farwrite/box/publisher.py",
         "        if segment.version == 0:  # of a publisher that ended before its first version\n",
         "        if False:\n",
-        ("opcodes_program.py shm 1 0 Client.publisher", random("models")),
+        ("exceptions_program.py shm Client.publisher", random("models")),
     ),
     Mended(
         "doorbell-stays-open", "0ce51f4", "python/farwrite/doorbell.py",
         "                channel.doorbells.pop(loop).close()\n",
         "                channel.doorbells.pop(loop)\n",
-        ("opcodes_program.py shm 1 0 Channel.notification", "program.py shm shut"),
+        ("exceptions_program.py shm Channel.notification", "program.py shm shut"),
         "the descriptors of an event loop go with the loop, which ends with the world",
     ),
     Mended(

@@ -1,4 +1,4 @@
-"""Nasty values, by what an argument is: for each kind, what to give and what may be accepted."""
+"""Nasty values, by what an argument is: for each domain, what to give and what may be accepted."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ Accepts = Callable[[Any], bool]
 
 
 @dataclass(frozen=True)
-class Kind:
+class Domain:
     """What a parameter takes."""
 
     values: tuple[Any, ...] = ()
@@ -91,7 +91,7 @@ def is_whole(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
-def whole(low: int, high: int, *others: Any) -> Kind:
+def whole(low: int, high: int, *others: Any) -> Domain:
     """Take a number from `low` to `high`; an array without dimensions is one to Python."""
 
     def accepts(value: Any) -> bool:
@@ -99,19 +99,19 @@ def whole(low: int, high: int, *others: Any) -> Kind:
             value = value[()]
         return is_whole(value) and low <= int(value) <= high
 
-    return optional(Kind((*NUMBERS, low - 1, low, high + 1), accepts, must=accepts), *others)
+    return optional(Domain((*NUMBERS, low - 1, low, high + 1), accepts, must=accepts), *others)
 
 
-def optional(kind: Kind, *also: Any) -> Kind:
-    """Take these objects besides what `kind` takes."""
+def optional(domain: Domain, *also: Any) -> Domain:
+    """Take these objects besides what `domain` takes."""
 
     def accepts(value: Any) -> bool:
-        return any(value is one for one in also) or kind.accepts(value)
+        return any(value is one for one in also) or domain.accepts(value)
 
     def must(value: Any) -> bool:
-        return any(value is one for one in also) or kind.must(value)
+        return any(value is one for one in also) or domain.must(value)
 
-    return replace(kind, values=(*kind.values, *also), accepts=accepts, must=must)
+    return replace(domain, values=(*domain.values, *also), accepts=accepts, must=must)
 
 
 def is_time(value: Any) -> bool:
@@ -130,7 +130,7 @@ def _is_long(value: Any) -> bool:
 
 
 TIMEOUT = replace(
-    optional(Kind((*NUMBERS, 1e-320, 1e300, 9e9, 10**18, "5s"), is_time, must=is_time), None),
+    optional(Domain((*NUMBERS, 1e-320, 1e300, 9e9, 10**18, "5s"), is_time, must=is_time), None),
     waits=_is_long,
 )
 
@@ -145,25 +145,25 @@ def _is_real(value: Any) -> bool:
     return True
 
 
-REAL = Kind((*NUMBERS, "0.5"), _is_real, must=_is_real)
+REAL = Domain((*NUMBERS, "0.5"), _is_real, must=_is_real)
 
 
-def rate(most: float) -> Kind:
+def rate(most: float) -> Domain:
     """Take a number above 0, up to `most`, that float32 can hold."""
 
     def accepts(value: Any) -> bool:
         return is_time(value) and 0 < float(value) <= most
 
-    return Kind((*NUMBERS, np.array(0.5), np.float16(0.5), "0.5"), accepts, must=accepts)
+    return Domain((*NUMBERS, np.array(0.5), np.float16(0.5), "0.5"), accepts, must=accepts)
 
 
-TEXT = Kind(
+TEXT = Domain(
     ("", "a\0b", LONE, "x" * 300, "y" * (1 << 20), "\N{BLACK STAR}" * 90, b"x", Text("sub"), "/",
      "..", "a\nb", 5, 1.5, None, True, ["x"], object(), Hostile(), bytearray(b"x"), np.str_("np"),
      fw.StatusCode.OK),
     lambda v: isinstance(v, str) and LONE not in v,
 )  # fmt: skip
-SWITCH = Kind(
+SWITCH = Domain(
     (None, 2, -1, 1.5, math.nan, "perhaps", "", b"1", [], [1], {}, object(), Hostile(),
      np.array([1, 1]), np.False_, np.True_, np.int64(1), 0, "no", "off", fw.StatusCode.OK),
     lambda v: isinstance(v, (str, int, np.integer, np.bool_)) and v not in ("", "perhaps", 2, -1),
@@ -179,10 +179,10 @@ def _has_truth(value: Any) -> bool:
     return True
 
 
-TRUTH = Kind((*SWITCH.values, np.array(True)), _has_truth, must=_has_truth)
+TRUTH = Domain((*SWITCH.values, np.array(True)), _has_truth, must=_has_truth)
 
 
-def choice(*words: object) -> Kind:
+def choice(*words: object) -> Domain:
     """Take one of these words."""
     values = (
         "", "odd", LONE, b"host", 5, 1.5, math.nan, [], {}, object(), Hostile(),
@@ -194,21 +194,21 @@ def choice(*words: object) -> Kind:
         one = isinstance(value, str) or value is None or any(value is word for word in of_bools)
         return one and value in words
 
-    return Kind(values if True not in words else (*values, *of_bools), accepts, must=accepts)
+    return Domain(values if True not in words else (*values, *of_bools), accepts, must=accepts)
 
 
 _FABRICS = (["shm"], ("shm",), {"shm"}, np.array(["shm"]), np.array(["shm"], object))
-FABRICS = Kind(
+FABRICS = Domain(
     (*NUMBERS, "shm", ["pigeon"], [["shm"]], np.array("shm"), np.array([["shm"]]), *_FABRICS),
     lambda v: any(v is one for one in _FABRICS),
     must=lambda v: any(v is one for one in _FABRICS),
 )
 
 
-def function(*also: Any) -> Kind:
+def function(*also: Any) -> Domain:
     """Take something that can be called."""
     values = (5, "text", [], {}, object(), np.ones(2), None, _raise)
-    return optional(Kind(values, callable, must=callable), *also)
+    return optional(Domain(values, callable, must=callable), *also)
 
 
 def _raise(*_: object) -> None:
@@ -222,12 +222,12 @@ def _is_shape(value: Any) -> bool:
     return len(lengths) < 64 and all(is_whole(n) and n >= 0 for n in lengths)
 
 
-SHAPE = Kind(
+SHAPE = Domain(
     (*NUMBERS, (), (-1,), (2**40, 2**40), (0, 2**62), (1,) * 70, (1,) * 20, (True,), (1.5,), [2, 3],
      range(3), "12", b"12", np.array([2, 3]), (2**63,), (2**64, 0), ((1,), 2), (None,)),
     _is_shape,
 )  # fmt: skip
-DTYPE = Kind(
+DTYPE = Domain(
     ("nonsense", "", LONE, object, "O", 5, 1.5, True, [], {}, object(), Hostile(), ">f4", "f2",
      "c16", "?", "M8[s]", "M8", "U0", "S0", "V0", "V3", "U3", "f4,i2",
      ("f4", (2,)), [("a", "f4"), ("a", "i4")],
@@ -354,12 +354,12 @@ def is_model(value: Any) -> bool:
     return isinstance(value, (int, float)) or is_array(value)
 
 
-ARRAY = Kind(NO_ARRAYS, is_array, arrays_like)
-ARRAYS = Kind((*NO_ARRAYS, [None], ["text"], [[1.0] * 8], [Hostile()]), is_weights, lists_like)
+ARRAY = Domain(NO_ARRAYS, is_array, arrays_like)
+ARRAYS = Domain((*NO_ARRAYS, [None], ["text"], [[1.0] * 8], [Hostile()]), is_weights, lists_like)
 GRADIENTS = replace(
     ARRAYS,
     accepts=lambda v: is_weights(v) and bool(np.isfinite(v[0]).all()),
     like=gradients_like,
 )
 FLOATS = replace(ARRAYS, accepts=is_floats)
-MODEL = Kind(NO_ARRAYS, lambda v: isinstance(v, (dict, list, tuple)) and is_model(v), models_like)
+MODEL = Domain(NO_ARRAYS, lambda v: isinstance(v, (dict, list, tuple)) and is_model(v), models_like)

@@ -1,21 +1,17 @@
-"""What each parameter of a public call takes, and the calls that belong to no handle."""
+"""What each parameter of a public call takes."""
 
 from __future__ import annotations
 
 import inspect
-import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-import farwrite as fw
-from farwrite import box as boxes
-from farwrite.box import training
-from matrix import calls, nasty
+from matrix import nasty
 from matrix.calls import ONES, ROWS, WORLD
-from matrix.kinds import LATE, Row, own, peer
+from matrix.functions import MODULES
 from matrix.nasty import (
     ARRAY,
     ARRAYS,
@@ -26,7 +22,7 @@ from matrix.nasty import (
     TEXT,
     TIMEOUT,
     TRUTH,
-    Kind,
+    Domain,
     choice,
     function,
     optional,
@@ -34,89 +30,10 @@ from matrix.nasty import (
     whole,
 )
 
-LONG = 20.0
-"""Seconds, so that a busy machine ends nothing."""
 UNSIGNED = 2**64 - 1
 SIGNED = 2**63 - 1
 SOME = 2**31
 """What no box of a test has so many of."""
-
-_numbers = itertools.count()
-
-
-def another() -> str:
-    """A name that nobody has used."""
-    return f"name {next(_numbers)}"
-
-
-def once(make: Callable[[str], Any]) -> None:
-    """Make and close a training helper under a name that nobody has used, and free all of it."""
-    name = another()
-    make(name).close(LONG)
-    client = WORLD["Client"]
-    for info in client.list():
-        if info.name.startswith(name):
-            client.attach(info.key).free()
-
-
-def weights() -> list[Any]:
-    return [ONES.copy()]
-
-
-def hybrid(module: Any) -> Any:
-    """Make the root of a group that has no other member."""
-    return module.HybridSEASGD(
-        WORLD["Client"], "easgd", weights(),
-        all_reduce=id, broadcast=id, root=True, timeout=LONG,
-    )  # fmt: skip
-
-
-FUNCTIONS: dict[str, tuple[Any, dict[str, Row]]] = {
-    "farwrite": (
-        fw,
-        {
-            "Device": own(lambda m: m.Device().close()),
-            "TensorReceiver": own(
-                lambda m: m.TensorReceiver(WORLD["Channel"], another(), (8,), "float32").close()
-            ),
-            "TensorSender": peer(
-                lambda m: m.TensorSender(WORLD["Channel"], "nobody", 0.01), none=LATE
-            ),
-            "set_log_level": own(lambda m: m.set_log_level("error")),
-            "log_level": own(),
-            "info": own(),
-        },
-    ),
-    "farwrite.box": (
-        boxes,
-        {
-            "add_scaled": own(lambda m: m.add_scaled(ONES.copy(), ONES)),
-            "connect": peer(lambda m: m.connect(WORLD["box"], timeout=LONG).close()),
-            "serve": own(lambda m: m.serve(memory="8M", pool="1M").close()),
-        },
-    ),
-    "farwrite.box.training": (
-        training,
-        {
-            "SEASGD": peer(lambda m: m.SEASGD(WORLD["Client"], "easgd", weights()).close(LONG)),
-            "AsyncSGD": peer(
-                lambda m: once(lambda name: m.AsyncSGD(WORLD["Client"], name, weights(), 0.1))
-            ),
-            "BoxGroup": peer(
-                lambda m: m.BoxGroup(
-                    WORLD["Client"], "group 2", weights(), 0, 1, timeout=LONG
-                ).close()
-            ),
-            "HybridSEASGD": peer(lambda m: hybrid(m).close(LONG)),
-            "Termination": peer(
-                lambda m: once(lambda name: m.Termination(WORLD["Client"], name, 1, 5))
-            ),
-            "read_weights": peer(
-                lambda m: m.read_weights(WORLD["Client"], "easgd", weights(), calls.SHORT)
-            ),
-        },
-    ),
-}
 
 
 def strangers() -> list[Any]:
@@ -124,26 +41,26 @@ def strangers() -> list[Any]:
     return [WORLD[name] for name in WORLD if name.startswith(("closed ", "strange "))]
 
 
-def handle(kind: str, *also: Any) -> Kind:
+def handle(owner: str, *also: Any) -> Domain:
     """Take an object of this class that is open, and belongs to the same peer."""
 
     def accepts(value: Any) -> bool:
-        return type(value).__name__ == kind and all(value is not one for one in strangers())
+        return type(value).__name__ == owner and all(value is not one for one in strangers())
 
-    names = (*ROWS, f"closed {kind}", f"strange {kind}")
+    names = (*ROWS, f"closed {owner}", f"strange {owner}")
     nobody = (None, 5, "text", b"", object(), np.ones(8), nasty.Hostile())
-    return optional(Kind((*nobody, *map(nasty.OfTheWorld, names)), accepts), *also)
+    return optional(Domain((*nobody, *map(nasty.OfTheWorld, names)), accepts), *also)
 
 
-def either(one: Kind, other: Kind) -> Kind:
+def either(one: Domain, other: Domain) -> Domain:
     """Take what either takes."""
-    return Kind((*one.values, *other.values), lambda v: one.accepts(v) or other.accepts(v))
+    return Domain((*one.values, *other.values), lambda v: one.accepts(v) or other.accepts(v))
 
 
-def keywords(*good: dict[str, Any]) -> Kind:
+def keywords(*good: dict[str, Any]) -> Domain:
     """Take keywords of another call, which is tried with all it takes in its own place."""
     bad = ({"nonsense": 1}, {"lanes": -1}, {"lanes": 2**64}, {"fabrics": 5}, {"name": b"x"})
-    return Kind((*bad, *good), lambda v: v in good)
+    return Domain((*bad, *good), lambda v: v in good)
 
 
 NUMBERS = {
@@ -152,7 +69,7 @@ NUMBERS = {
     "notify": whole(0, 2**32 - 1, None),
     "offset": whole(0, 0),
     "slots": whole(1, 1024),
-    "max_bytes": Kind(nasty.NUMBERS, lambda v: v is None),  # of a static edge
+    "max_bytes": Domain(nasty.NUMBERS, lambda v: v is None),  # of a static edge
     "nbytes": whole(8, 8),  # of the segment of that name
     "buffers": whole(2, 64),
     "count": whole(0, 8, None),
@@ -177,9 +94,9 @@ NUMBERS = {
 }
 WORDS = {
     "name": TEXT,
-    "endpoint": Kind(TEXT.values),
+    "endpoint": Domain(TEXT.values),
     "description": TEXT,
-    "address": Kind((*TEXT.values, "127.0.0.1:99999", "127.0.0.1:0\0", ":", "1" * 5000)),
+    "address": Domain((*TEXT.values, "127.0.0.1:99999", "127.0.0.1:0\0", ":", "1" * 5000)),
     "level": choice(),
     "consistent": choice("segment", "chunk"),
     "nonfinite": choice("refuse", "skip"),
@@ -202,7 +119,7 @@ OTHERS = {
     "gradients": ARRAYS,
     "like": nasty.MODEL,
     "model": nasty.MODEL,
-    "types": Kind(
+    "types": Domain(
         (None, 5, "", "f4", b"<", [5], ["<f4", "<f4"], [None], object()), lambda v: v is None
     ),
     "array": ARRAY,
@@ -230,7 +147,7 @@ OTHERS = {
     "learning_rate": rate(1e38),
     "device": keywords({}, {"lanes": 1}),
 }
-BY_NAME: dict[str, Kind] = {**NUMBERS, **WORDS, **OTHERS}
+BY_NAME: dict[str, Domain] = {**NUMBERS, **WORDS, **OTHERS}
 
 # A part that begins at the second element is too long by one.
 PART, REST = whole(0, 0, None), whole(0, 8, None)
@@ -245,12 +162,14 @@ def _is_newer(value: Any) -> bool:
     return value is None or (isinstance(value, tuple) and value == (1, 1) and value[0] is not True)
 
 
-BY_CALL: dict[str, Kind] = {
+BY_CALL: dict[str, Domain] = {
     "Device.allocate.kind": choice("host"),
     "Channel.allocate.kind": choice("host"),
     "Device.publish.array": handle("RegisteredArray"),
     "Channel.publish.array": handle("RegisteredArray"),
-    "Channel.open.descriptor": Kind((None, 5, "text", b"", b"x" * 1000, bytearray(80), np.ones(8))),
+    "Channel.open.descriptor": Domain(
+        (None, 5, "text", b"", b"x" * 1000, bytearray(80), np.ones(8))
+    ),
     "Channel.open.shape": optional(SHAPE, None),
     "Channel.read.out": ARRAY,
     "Client.publisher.takeover": choice(True, False, "force"),
@@ -258,13 +177,13 @@ BY_CALL: dict[str, Kind] = {
     "Channel.write.target": handle("RemoteArray"),
     "Channel.read.source": handle("RemoteArray"),
     "Client.attach.segment": either(whole(0, UNSIGNED), TEXT),
-    "Client.create_bytes.description": Kind(
+    "Client.create_bytes.description": Domain(
         (*TEXT.values, ARRAY_OF_NOTHING, f"{ARRAY_OF_NOTHING} 1}}"),
         lambda v: TEXT.accepts(v) and not v.startswith(ARRAY_OF_NOTHING),
     ),
     "Client.create.shape": SHAPE,
     "Client.create.dtype": optional(DTYPE, None),
-    "Client.create.like": Kind((*nasty.NUMBERS, ONES), lambda v: v is None),  # beside a shape
+    "Client.create.like": Domain((*nasty.NUMBERS, ONES), lambda v: v is None),  # beside a shape
     "farwrite.TensorReceiver.kind": choice("static", None),
     "AsyncSGD.step.gradients": nasty.GRADIENTS,
     "SEASGD.step.arrays": nasty.GRADIENTS,
@@ -272,12 +191,12 @@ BY_CALL: dict[str, Kind] = {
     "farwrite.box.training.BoxGroup.arrays": nasty.FLOATS,
     "farwrite.box.serve.memory": either(whole(1 << 20, SIGNED), TEXT),
     "farwrite.box.serve.pool": either(whole(0, 8 << 20, None), TEXT),
-    "farwrite.box.serve.listen": Kind((None, *TEXT.values), lambda v: v is None),
-    "farwrite.box.serve.snapshot": Kind(PATHS, lambda v: v is None or (type(v) is str and not v)),
-    "farwrite.box.serve.snapshot_every": Kind(
+    "farwrite.box.serve.listen": Domain((None, *TEXT.values), lambda v: v is None),
+    "farwrite.box.serve.snapshot": Domain(PATHS, lambda v: v is None or (type(v) is str and not v)),
+    "farwrite.box.serve.snapshot_every": Domain(
         (*nasty.NUMBERS, "soon", "1"), lambda v: v is None or (nasty.is_time(v) and v == 0)
     ),
-    "farwrite.box.serve.restore": Kind(SWITCH.values, lambda v: SWITCH.accepts(v) and v != 1),
+    "farwrite.box.serve.restore": Domain(SWITCH.values, lambda v: SWITCH.accepts(v) and v != 1),
     "Server.close.snapshot": SWITCH,
 }  # fmt: skip
 for _call in ("write", "accumulate", "axpy", "copy_from"):
@@ -290,10 +209,10 @@ for _call in ("read", "read_with_version", "read_async"):
     BY_CALL[f"Segment.{_call}.start"] = REST
 for _call in ("accumulate", "axpy"):  # of an array: what it has
     BY_CALL[f"Segment.{_call}.count"] = BY_CALL[f"Posted.{_call}.count"] = whole(8, 8, None)
-for _kind in ("Segment", "Posted"):
-    BY_CALL[f"{_kind}.copy_from.source"] = handle("Segment")
+for _owner in ("Segment", "Posted"):
+    BY_CALL[f"{_owner}.copy_from.source"] = handle("Segment")
 for _call in ("latest", "latest_async", "wait", "wait_async"):
-    BY_CALL[f"Subscriber.{_call}.newer_than"] = Kind((*nasty.NUMBERS, *NEWER), _is_newer)
+    BY_CALL[f"Subscriber.{_call}.newer_than"] = Domain((*nasty.NUMBERS, *NEWER), _is_newer)
 for _call in ("wait", "wait_async"):
     BY_CALL[f"Event.{_call}.count"] = whole(0, UNSIGNED, None)
 
@@ -301,19 +220,19 @@ _TEXTS = {"listen", "port_range", "name", "huge_pages", "verbs_device", "metrics
 _SWITCHES = {"encrypt", "prefault", "verbs_relaxed_ordering", "verbs_use_immediate"}
 
 
-def option_of_a_device(name: str) -> Kind:
+def option_of_a_device(name: str) -> Domain:
     """Take what the core says; `test_arguments.py` has what each option refuses."""
     if name in _SWITCHES:
         # That to encrypt needs a token as well.
-        switch = SWITCH if name != "encrypt" else Kind(SWITCH.values, SWITCH.accepts)
+        switch = SWITCH if name != "encrypt" else Domain(SWITCH.values, SWITCH.accepts)
         return optional(switch, None)
     if name == "fabrics":
         return optional(nasty.FABRICS, None)
     values = TEXT.values if name in _TEXTS else nasty.NUMBERS
-    return Kind(values, lambda v: not isinstance(v, (bool, np.bool_, list, dict, complex)))
+    return Domain(values, lambda v: not isinstance(v, (bool, np.bool_, list, dict, complex)))
 
 
-def kind_of(call: str, parameter: str) -> Kind | None:
+def domain_of(call: str, parameter: str) -> Domain | None:
     """Return what a parameter takes; None if nobody has said so."""
     if call == "farwrite.Device":
         return option_of_a_device(parameter)
@@ -335,11 +254,12 @@ def parameters(target: Any, entry: str) -> Iterator[str]:
     yield from (name for name in inspect.signature(found).parameters if name != "self")
 
 
-def kinds() -> dict[str, Any]:
-    """The classes of the table, by name."""
-    return {
-        name: getattr(package, name)
-        for package in (fw, boxes, training)
-        for name in package.__all__
+def owners() -> dict[str, Any]:
+    """The classes and the modules of the table, by name."""
+    classes = {
+        name: getattr(module, name)
+        for module in MODULES.values()
+        for name in module.__all__
         if name in ROWS
     }
+    return {**classes, **MODULES}

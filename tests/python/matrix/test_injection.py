@@ -2,54 +2,36 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-HERE = Path(__file__).parent
+from matrix import command_line
+
 FINE = "survivor fine\n"
 REFUSED = ("descriptors", "memory", "threads", "allocations")
-KINDS = [
+POINTS = [
     "clock", "files", "waits",
     *REFUSED,
-    *(f"{kind}+" for kind in REFUSED),
-    *(f"far-{kind}" for kind in ("descriptors", "memory", "threads")),
+    *(f"{point}+" for point in REFUSED),
+    *(f"far-{point}" for point in ("descriptors", "memory", "threads")),
 ]  # fmt: skip
 
 
-def run(*words: str, share: int = 0) -> str:
-    """Run a program of this folder. Return what it printed, or where it ended instead."""
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parent), "FARWRITE_LOG": "off"}
-    if share:
-        environment["INJECTION_SHARE"] = str(share)
-    ended = subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", HERE / words[0], *words[1:]],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=380,
-        check=False,
-    )
-    if ended.returncode == 0:
-        return ended.stdout
-    last = ended.stderr[-2000:]
-    return f"{ended.stdout}{words[0]} ended with {ended.returncode} after the last of:\n{last}"
+def run(program: str, fabric: str, points: str, share: int = 0) -> str:
+    shared = {"TEST_SHARE": str(share)} if share else {}
+    return command_line.run(program, fabric, points, timeout=380, FARWRITE_LOG="off", **shared)
 
 
 @pytest.mark.timeout(400)  # of an idle machine: 20 s
 def test_what_is_refused_is_said_and_the_clock_does_not_matter() -> None:
-    kinds = "clock,descriptors,memory,threads,allocations,files,far-memory,far-descriptors"
-    assert run("refused_program.py", "shm", kinds, share=3) == FINE
+    points = "clock,descriptors,memory,threads,allocations,files,far-memory,far-descriptors"
+    assert run("refused_program.py", "shm", points, share=3) == FINE
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fabric", ["shm", "tcp"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_whatever_is_refused_is_said(kind: str, fabric: str) -> None:
-    assert run("refused_program.py", fabric, kind) == FINE
+@pytest.mark.parametrize("point", POINTS)
+def test_whatever_is_refused_is_said(point: str, fabric: str) -> None:
+    assert run("refused_program.py", fabric, point) == FINE
 
 
 @pytest.mark.timeout(400)
@@ -69,5 +51,5 @@ def test_nothing_acknowledged_is_lost_wherever_the_peer_is_killed(where: str) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fabric", ["shm", "tcp"])
-def test_nothing_acknowledged_is_lost_at_some_steps_of_the_peer(fabric: str) -> None:
-    assert run("killed_program.py", fabric, "steps", share=10) == FINE
+def test_nothing_acknowledged_is_lost_at_some_calls_of_the_peer_to_libc(fabric: str) -> None:
+    assert run("killed_program.py", fabric, "libc", share=10) == FINE

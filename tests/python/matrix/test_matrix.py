@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import math
 import os
 import re
-import subprocess
 import sys
+from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 
 import pytest
 
 import farwrite as fw
+import held
+from matrix import at_once, command_line
+from matrix import calls as table_of_calls
 from matrix.calls import EVERYWHERE, ROWS, WITHOUT_HANDLE
-from matrix.kinds import FAULTS, KINDS
-from matrix.program import UNDER_WAY_NOW, Problems
-from matrix.table import table
+from matrix.command_line import Problems, drawn, run, started
+from matrix.kinds import FAULTS, KINDS, SHORT, peer
+from matrix.made import ALLOWANCE, Made
+from matrix.table import limits, table
 
 HERE = Path(__file__).parent
 CONTRACT = HERE.parents[2] / "docs" / "explanation" / "contract.md"
@@ -88,29 +93,9 @@ def test_calls_of_cpp_have_the_kinds_of_their_twins() -> None:
 
 
 def test_the_contract_shows_the_table() -> None:
-    assert "\n".join(table()) in CONTRACT.read_text()
-
-
-def started(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run a program of this folder."""
-    variables = {"PYTHONPATH": str(HERE.parent), "FARWRITE_LOG": "error", **variables}
-    return subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", HERE / words[0], *words[1:]],
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-
-
-def run(*words: str, **variables: str) -> str:
-    """Run a program of this folder, and return what it printed."""
-    ended = started(*words, **variables)
-    assert ended.returncode == 0, f"{ended.stdout}{ended.stderr}"
-    said = ended.stderr.splitlines()
-    assert [line for line in said if not line.startswith(UNDER_WAY_NOW)] == []
-    return ended.stdout
+    contract = CONTRACT.read_text()
+    assert "\n".join(table()) in contract
+    assert "\n".join(limits()) in contract
 
 
 # In the second one calls wait until their limit. The last one is left to the nightly run.
@@ -123,7 +108,7 @@ RARER = ("closed", "babbling", "shut", "stopped")
 
 
 def test_every_fault_has_its_turn() -> None:
-    assert {"none", "forked", *chain(*TOGETHER)} == set(FAULTS)
+    assert {"none", "threads", "forked", *chain(*TOGETHER)} == set(FAULTS)
 
 
 @pytest.mark.parametrize("fabric", ["shm", "tcp"])
@@ -134,6 +119,16 @@ def test_every_fault_has_its_turn() -> None:
 )
 def test_every_call_ends_as_its_row_says(faults: list[str], fabric: str) -> None:
     assert run("program.py", fabric, *faults) == "survivor fine\n"
+
+
+@pytest.mark.parametrize(
+    ("fabric", "share"),
+    [("shm", "2"), *(pytest.param(each, "", marks=pytest.mark.nightly) for each in ("shm", "tcp"))],
+)
+def test_every_call_in_several_threads_at_once_does_what_it_does_in_turn(
+    fabric: str, share: str
+) -> None:
+    assert run("program.py", fabric, "threads", TEST_SHARE=share) == "survivor fine\n"
 
 
 @pytest.mark.parametrize("fabric", ["shm", "tcp"])
@@ -149,8 +144,8 @@ def test_every_call_that_is_made_while_a_fault_happens_ends_as_its_row_says(
 
 @pytest.mark.parametrize("fabric", ["shm", "tcp"])
 def test_every_call_in_a_callback_or_a_signal_handler_works_or_is_refused(fabric: str) -> None:
-    places = ["channel", "box", "signal"]
-    assert run("inside_program.py", fabric, *places) == "survivor fine\n"
+    handlers = ["channel", "box", "signal"]
+    assert run("inside_program.py", fabric, *handlers) == "survivor fine\n"
 
 
 @pytest.mark.parametrize("fabric", ["shm", "tcp"])
@@ -177,8 +172,8 @@ def test_every_call_in_a_forked_child_works_or_is_refused(fabric: str) -> None:
         ("ending_program.py shm at_exit", "at_exit"),
         ("forked_program.py sch", "sch"),
         ("arguments_program.py shm Segment.write.strat", "Segment.write.strat"),
-        ("opcodes_program.py shm 1 0 Segment.wirte 12", "Segment.wirte"),
-        ("opcodes_program.py shm 1 0 Event.signal 9999", "9999"),
+        ("exceptions_program.py shm Segment.wirte 12", "Segment.wirte"),
+        ("exceptions_program.py shm Event.signal 9999", "9999"),
         ("killed_program.py tcp send", "send"),
         ("killed_program.py tcp sends changse 17", "changse"),
         pytest.param("killed_program.py tcp sends changes 99999", "99999", marks=pytest.mark.slow),
@@ -209,3 +204,52 @@ def test_a_program_that_found_a_problem_fails_and_says_how_to_repeat_it(
     ]
     assert Problems().end() == 0
     assert capsys.readouterr().out == "survivor fine\n"
+
+
+def test_a_call_that_outlasts_its_limit_is_a_problem() -> None:
+    made = Made("Segment", "wait", peer(lambda _: None))
+    made.outcome, made.over_its_limit = "returns", ALLOWANCE + 1
+    problem = made.problem("none", "shm")
+    assert problem is not None and "longer than its limit (its own timeout" in problem
+    waits = Made("Updates", "__iter__", peer(lambda _: None, none="waits"))
+    assert waits.row.limit.seconds(SHORT) == math.inf
+
+
+def test_a_share_of_the_cases_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    cases = range(100)
+    assert drawn(cases, "all") == [*cases]
+    monkeypatch.setattr(command_line, "SHARE", "3")
+    assert len(drawn(cases, "one")) == 3 and len(drawn(cases, "one", 2)) == 6
+    assert drawn(cases, "one") == drawn(cases, "one") != drawn(cases, "another")
+    monkeypatch.setattr(command_line, "SHARE", "1/4")
+    quarters = {tuple(drawn(cases, f"call {number}")) for number in range(50)}
+    assert sorted(case for quarter in quarters for case in quarter) == [*cases]
+    monkeypatch.setattr(command_line, "SHARE", "a few")
+    with pytest.raises(SystemExit):
+        drawn(cases, "one")
+
+
+def test_a_change_that_four_threads_lose_or_double_is_a_problem(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(table_of_calls.WORLD, "timeout", SHORT)
+    did = iter([({"versions": 4}, b""), ({"versions": 5}, b"")])
+
+    def done(makes: Callable[[], object]) -> tuple[dict[str, int], bytes]:
+        makes()
+        return next(did)
+
+    monkeypatch.setattr(at_once, "done", done)
+    monkeypatch.setitem(table_of_calls.WORLD, "Segment", None)
+    made = Made("Segment", "signal", peer(lambda _: None))
+    found = [problem for problem in at_once.in_threads(made, "shm") if problem is not None]
+    assert len(found) == 1 and "4 at once did" in found[0]
+
+
+def test_what_is_not_given_back_is_found() -> None:
+    before = held.settled()
+    kept = os.memfd_create("kept", 0)
+    more = held.more(before, held.settled())
+    os.close(kept)
+    assert more.startswith("descriptors were ")
+    assert held.not_given_back(before) == ""

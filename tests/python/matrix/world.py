@@ -18,6 +18,7 @@ from farwrite import box as boxes
 from farwrite.box import training
 from matrix import far_side
 from matrix.calls import MODEL, ONES, WORLD
+from matrix.functions import MODULES
 from matrix.kinds import SHORT
 from processes import PeerProcess
 
@@ -37,6 +38,8 @@ def the_world(fabric: str) -> Iterator[PeerProcess]:
         stack.callback(shutil.rmtree, folder)
         server = stack.enter_context(boxes.serve(snapshot=folder, **far_side.BOX, **options))
         WORLD.update(process=owner, loop=event_loop(stack), link=link, stack=stack)
+        WORLD.update(MODULES, timeout=SHORT, fabric=fabric)
+        WORLD["peer process"] = peer
         peer.start(far_side.open_all, device.endpoint, server.endpoint, fabric)
         near, tensors = by_number(device.accept(20), device.accept(20))
         receiver = fw.TensorReceiver(tensors, "edge", (8,), "float32")
@@ -44,7 +47,7 @@ def the_world(fabric: str) -> Iterator[PeerProcess]:
         endpoints = peer.result()
         client = stack.enter_context(connect(endpoints["box"], options))
         models = stack.enter_context(connect(endpoints["models"], options))
-        WORLD.update(endpoints, endpoints=endpoints, fabric=fabric, Inbox=near.lookup("inbox"))
+        WORLD.update(endpoints, endpoints=endpoints, Inbox=near.lookup("inbox"))
         WORLD.update(models=models, near_tensors=tensors)
         WORLD.update(of_channels(device, near), TensorReceiver=receiver, TensorSender=sender)
         WORLD.update(of_the_box(client, models), Server=server, Client=client)
@@ -121,13 +124,14 @@ def of_training(client: boxes.Client) -> dict[str, Any]:
     def weights() -> list[Any]:
         return [np.array(ONES)]
 
-    group = training.BoxGroup(client, "group", weights(), 0, 1, timeout=SHORT)
+    patience = max(SHORT, 2.0)  # a member that is late once, on a busy machine, has left for good
+    group = training.BoxGroup(client, "group", weights(), 0, 1, timeout=patience)
     return {
         "SEASGD": training.SEASGD(client, "easgd", weights(), timeout=SHORT),
         "AsyncSGD": training.AsyncSGD(client, "async", weights(), 0.1, timeout=SHORT),
         "BoxGroup": group,
         "HybridSEASGD": training.HybridSEASGD(
-            client, "hybrid", weights(), timeout=SHORT,
+            client, "hybrid", weights(), timeout=patience,
             all_reduce=group.all_reduce, broadcast=group.broadcast, root=True,
         ),
         "Termination": training.Termination(client, "end", 1, 5, timeout=SHORT),

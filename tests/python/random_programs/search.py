@@ -1,11 +1,12 @@
 """Runs random programs of new seeds for some minutes, and makes those that fail smaller.
 
-    search.py [--minutes 40] [--seed N] [--worlds WORLD...]
+    search.py [--minutes 40] [--worlds WORLD...]
     search.py --repeat 'boxes tcp 7 create:31 write:4'
 
-Prints each program that fails with the line that repeats it, and at last the pairs of a step and
-the fault before it that no program reached. The exit status is 1 if a program failed. Each batch of
-programs runs in a process of its own, which also looks for descriptors and threads that are left.
+TEST_SEED is the first seed, by default a new one. Prints each program that fails with the line that
+repeats it, and at last the pairs of a step and the fault before it that no program reached. The
+exit status is 1 if a program failed. Each batch of programs runs in a process of its own, which
+also looks for descriptors, threads and mapped memory that are left.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import faulthandler
-import gc
 import json
 import os
 import random
@@ -21,7 +21,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -29,6 +28,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+import held
 from random_programs.program import (
     FABRICS,
     WORLDS,
@@ -49,17 +49,6 @@ SHRINKING = 300.0
 """Seconds after which a program is made no smaller."""
 LONG = 150
 """Seconds after which a program counts as one that hangs."""
-QUIET = 10
-
-
-def held() -> tuple[int, int]:
-    """Count descriptors and threads, once both stay: memory is released in the background."""
-    counts: list[tuple[int, int]] = []
-    while len(counts) < QUIET or len(set(counts[-QUIET:])) > 1:
-        gc.collect()
-        counts.append((len(os.listdir("/proc/self/fd")), threading.active_count()))
-        time.sleep(0.01)
-    return counts[-1]
 
 
 def repeat(texts: list[str]) -> None:
@@ -70,10 +59,10 @@ def repeat(texts: list[str]) -> None:
         faulthandler.dump_traceback_later(LONG, exit=True)
         run(Program.parse(text), reached)
         faulthandler.cancel_dump_traceback_later()
-        after = held()
-        if before is not None and after != before:
-            raise AssertionError(f"descriptors and threads were {before}, and are {after}")
-        before = after
+        if before is None:
+            before = held.settled()
+        elif left := held.not_given_back(before):
+            raise AssertionError(left)
         print(json.dumps([[*key, count] for key, count in reached.items()]), flush=True)
 
 
@@ -163,14 +152,13 @@ def main() -> int:
         description=about, epilog=details, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--minutes", type=float, default=40)
-    parser.add_argument("--seed", type=int, help="the first seed, by default a new one")
     parser.add_argument("--worlds", nargs="+", default=list(WORLDS), choices=WORLDS)
     parser.add_argument("--repeat", action="append", metavar="PROGRAM", help="run this program")
     given = parser.parse_args()
     if given.repeat:
         repeat(given.repeat)
         return 0
-    seed = int(time.time()) * 1000 if given.seed is None else given.seed
+    seed = int(os.environ.get("TEST_SEED", int(time.time()) * 1000))
     print(f"random programs for {given.minutes:g} minutes, from seed {seed} on", flush=True)
     return int(search(60 * given.minutes, seed, given.worlds) > 0)
 

@@ -115,12 +115,22 @@ class Counters:
         The change is refused with `NotFound` then: its source is this process's claim, which was
         freed before the other process took the number.
         """
-        return self._segment.post.accumulate(self._claims[worker], number, start=worker, count=1)
+        claim = self._claim(worker)
+        return self._segment.post.accumulate(claim, number, start=worker, count=1)
+
+    def _claim(self, worker: int) -> Segment:
+        try:
+            return self._claims[worker]
+        except KeyError:
+            raise FailedPrecondition(
+                f"{self._operation}: another thread or a signal handler closed the object during"
+                " the call; open another one"
+            ) from None
 
     def replaced(self, worker: int) -> bool:
         """Whether the claim of `worker` was freed, so that another process may be that worker."""
         try:
-            _ = self._claims[worker].version
+            _ = self._claim(worker).version
         except NotFound:
             return True
         return False
