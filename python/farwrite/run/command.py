@@ -40,12 +40,13 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the subcommand ``run``."""
     parser = subparsers.add_parser(
         "run",
-        help="run an unmodified distributed TensorFlow program, or a gRPC program, on Farwrite",
+        help="run an unmodified TensorFlow or gRPC program on Farwrite",
         usage="farwrite run [options] -- command [argument ...]",
         description="Run a TensorFlow program that uses plain gRPC on Farwrite. Its Python"
         " processes and their child processes load the plug-in right after they import TensorFlow."
         " A summary goes to standard error. The exit status is the command's, 127 if the command"
         " does not exist, or 126 if it cannot be run.",
+        epilog="Example: farwrite run --compare -- python train.py",
     )
     parser.add_argument(
         "--grpc",
