@@ -24,6 +24,7 @@ from farwrite.run.child import Run, run_command
 from farwrite.run.grpc import run_grpc
 from farwrite.run.inside import OR_GRPC
 from farwrite.run.page import html
+from farwrite.run.program import check_program
 from farwrite.run.report import as_json, table
 from farwrite.run.standard_input import StandardInput
 
@@ -102,6 +103,10 @@ def run(arguments: argparse.Namespace) -> int:
     for path in (arguments.json, arguments.report):
         if path is not None:
             _check_writable(path)
+    try:
+        check_program(command[0])
+    except (NotFound, PermissionDenied) as error:
+        return _not_started(error)
     _build_first()
     options = {"FARWRITE_TF_ALLOCATION": arguments.allocation} if arguments.allocation else {}
     if arguments.or_grpc:
