@@ -9,11 +9,11 @@
 namespace farwrite::box {
 
 Status wait_until_settled(const Completion& completion) {
-  return wait_until_settled(completion, core::Deadline::never(), nullptr);
+  return wait_until_settled(completion, core::Deadline::never(), nullptr, {});
 }
 
 Status wait_until_settled(const Completion& completion, const core::Deadline& deadline,
-                          std::shared_ptr<const void> owner) {
+                          std::shared_ptr<const void> owner, std::string_view peer) {
   struct Shared {
     std::mutex mutex;
     std::condition_variable changed;
@@ -28,7 +28,7 @@ Status wait_until_settled(const Completion& completion, const core::Deadline& de
   std::unique_lock lock(shared->mutex);
   while (!shared->outcome.has_value()) {
     if (deadline.expired()) {
-      return Status::error(StatusCode::kDeadlineExceeded, {.operation = "read from the box"},
+      return Status::error(StatusCode::kDeadlineExceeded, {.operation = "read", .peer = peer},
                            "the server has not sent the bytes in time",
                            "look whether the server runs, or allow more time");
     }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 
 #include "core/deadline.h"
 #include "farwrite/completion.h"
@@ -13,8 +14,8 @@ namespace farwrite::box {
 // only done may still have a transfer under way into its destination.
 Status wait_until_settled(const Completion& completion);
 // The same until `deadline`: kDeadlineExceeded then. The memory's `owner` lives until no more bytes
-// move.
+// move. `peer` is for that error.
 Status wait_until_settled(const Completion& completion, const core::Deadline& deadline,
-                          std::shared_ptr<const void> owner);
+                          std::shared_ptr<const void> owner, std::string_view peer);
 
 }  // namespace farwrite::box

@@ -52,6 +52,8 @@ ENDINGS = (
     "TensorReceiver", "MemoryRegistration", "RegisteredArray", "Channel", "Device",
 )  # fmt: skip
 """What can be closed, each before what it belongs to."""
+NO_OPERATION = ("use the channel", "finish an operation", "wait: ", "wait to ")
+"""What an error calls an operation that it does not know."""
 CLOSES = ("close", "release", "detach")
 CLOSING = ("unpublish", "free", "abandon", *CLOSES, "__aexit__", "__exit__")
 SEED = int(os.environ.get("SEED", "1"))
@@ -180,6 +182,8 @@ class Made:
             # An error names the operation, the cause, and what to do.
             if says and not (": " in says and "; " in says):
                 return f"{name}: the error does not say what to do: {says}"
+            if says.startswith(NO_OPERATION):
+                return f"{name}: the error does not name the operation: {says}"
         return None
 
 
