@@ -236,7 +236,7 @@ CONFIGURE_FOR_LINT := readarray -t settings < <(sed -nE \
 # all: clang-tidy and mypy look at everything, and not only at what changed since it was clean.
 LINT ?= changed
 
-lint: install $(VENV)/.tensorflow $(VENV)/.dev ## Check format, types, lints and file sizes
+lint: install $(VENV)/.tensorflow $(VENV)/.dev ## Check format, types, lints, file sizes and the map of folders
 	$(call say,lint: clang-format)
 	@clang-format --dry-run -Werror $(CXX_FILES)
 	$(call say,lint: ruff)
@@ -244,6 +244,8 @@ lint: install $(VENV)/.tensorflow $(VENV)/.dev ## Check format, types, lints and
 	@ruff format -q --check $(PYTHON_FILES)
 	$(call say,lint: file sizes)
 	@python tools/check_file_sizes.py
+	$(call say,lint: the map of folders)
+	@python tools/check_folders.py
 	$(call say,lint: mypy)
 	@LINT=$(LINT) tools/check_types.sh $(VENV)
 	$(call say,lint: warnings of what is compiled for TensorFlow)

@@ -60,7 +60,7 @@ class [[nodiscard]] FARWRITE_API Status {
   /// Takes the whole sentence. Status::error() builds one from its parts.
   Status(StatusCode code, std::string message) : code_(code), message_(std::move(message)) {}
 
-  /// Builds the sentence `OPERATION to PEER over FABRIC: CAUSE; REMEDY`.
+  /// Builds the sentence `OPERATION to PEER over FABRIC: CAUSE; REMEDY`, with "from" for a read.
   static Status error(StatusCode code, const ErrorContext& where, std::string_view cause,
                       std::string_view remedy);
   /// Builds the same sentence, with the text of `error_number` (an errno) appended to the cause. If

@@ -123,3 +123,9 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         return version()
     raise AttributeError(f"module 'farwrite' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    """List the interface alone, and not the modules that hold it."""
+    loaded = {"tensorflow"} & globals().keys()  # a program imports it by this name
+    return sorted({*__all__, "__version__", "box", "trace", *loaded})

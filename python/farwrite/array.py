@@ -14,6 +14,7 @@ from farwrite.arguments import seconds, shown, text
 from farwrite.cuda import CudaArray
 from farwrite.description import Shape, checked_dtype, checked_shape, count_bytes, describe
 from farwrite.errors import Error, InvalidArgument, ResourceExhausted
+from farwrite.handle import Handle
 
 if TYPE_CHECKING:
     from farwrite.channel import Channel
@@ -23,7 +24,10 @@ Access = Literal["read", "write"]
 MOST_BYTES = 2**63 - 1
 
 
-class RegisteredArray:
+class RegisteredArray(
+    Handle,
+    elsewhere="pickle a copy, x.array.copy(), or publish it and look it up in the other process",
+):
     """An array in memory that peers can access.
 
     `Device.allocate` and `Channel.allocate` create it. The memory exists as long as this object or
@@ -157,7 +161,7 @@ def registered(array: RegisteredArray) -> RegisteredArray:
     return array
 
 
-class RemoteArray:
+class RemoteArray(Handle, elsewhere="look it up in the other process: channel.lookup(name)"):
     """A peer's array. `Channel.lookup`, `Channel.lookup_bytes` and `Channel.open` create it.
 
     The object holds a lease: the owner does not reuse the memory while this object or an alias of

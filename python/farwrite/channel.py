@@ -49,7 +49,7 @@ def _checked(operation: str, remote: RemoteArray) -> RemoteArray:
     return remote
 
 
-class Channel(Closing):
+class Channel(Closing, elsewhere="connect in the other process: device.connect(endpoint)"):
     """The connection to one peer. `Device.connect` and `Device.accept` create it.
 
     Any thread may call any method at any time. A context manager: the end of the ``with`` block

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from farwrite import cli_config, cli_info, cli_options
 from farwrite.box import command as box
-from farwrite.commands import Subparsers, add_commands
+from farwrite.cli_parser import Parser, Subparsers
+from farwrite.commands import add_commands
 from farwrite.errors import Error
 from farwrite.info import version
 from farwrite.interrupts import kept_interrupts
@@ -32,16 +33,19 @@ def parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
     With the words of a command line, it parses that line alone: modules of commands that the words
     do not name are not imported.
     """
-    top = argparse.ArgumentParser(
-        prog="farwrite", description="One-sided memory writes between processes."
+    top = Parser(
+        prog="farwrite",
+        description="Each command has its own help and an example: farwrite COMMAND --help.",
+        epilog="Example: farwrite run -- python train.py",
     )
+    top.purpose = "move arrays between processes by one-sided memory writes"
     top.add_argument("--version", action="version", version=f"farwrite {version()}")
     top.add_argument(
         "--log",
         choices=LOG_LEVELS,
         help="log level of this command and its processes (default: FARWRITE_LOG, or warning)",
     )
-    subparsers = top.add_subparsers(metavar="COMMAND", required=True, action=Subparsers)
+    subparsers = top.add_subparsers(metavar="COMMAND", required=True)
     assert isinstance(subparsers, Subparsers)
     subparsers.words = words
     for command in COMMANDS:

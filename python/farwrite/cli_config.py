@@ -33,8 +33,9 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the subcommand ``config``."""
     parser = subparsers.add_parser(
         "config",
-        help="flags and folders for C and C++ builds",
+        help="print flags and folders for C and C++ builds",
         description="Print what a C or C++ build needs to use this installation, on one line.",
+        epilog="Example: farwrite config --cflags --libs",
     )
     flags = parser.add_argument_group("at least one of").add_argument
     for flag, (answer, meaning) in _ANSWERS.items():

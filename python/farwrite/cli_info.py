@@ -21,6 +21,7 @@ def add_parser(subparsers: Subparsers) -> None:
         help="show the fabrics, copy kernels and limits of this machine",
         description="Show which fabrics are usable and why others are not, the rate of each copy"
         " kernel, and the limits of this process.",
+        epilog="Example: farwrite info --json",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.set_defaults(run=run)

@@ -26,6 +26,7 @@ def add_parser(subparsers: Subparsers) -> None:
         description="Print every option: keyword or command-line option, environment variable,"
         " where it works, type, default and meaning. Then print the options that the environment"
         " sets.",
+        epilog="Example: farwrite options --json",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead")
     parser.set_defaults(run=run)

@@ -8,11 +8,12 @@ from types import TracebackType
 from typing import TypeVar
 
 from farwrite.errors import Error
+from farwrite.handle import Handle
 
 Self = TypeVar("Self", bound="Closing")
 
 
-class Closing(abc.ABC):
+class Closing(Handle, abc.ABC):
     """A context manager: the end of the ``with`` block closes the object."""
 
     @abc.abstractmethod

@@ -13,33 +13,14 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
+from farwrite.cli_parser import Parser, Subparsers
 from farwrite.errors import FailedPrecondition
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    SubParsersAction = argparse._SubParsersAction[Any]
-else:
-    SubParsersAction = argparse._SubParsersAction
 
 GROUP = "farwrite.commands"
 PACKAGES = dict.fromkeys(("bench", "demo", "plan", "report", "reproduce"), "farwrite-bench")
 """Commands that are part of Farwrite and come in another package."""
-
-
-class Subparsers(SubParsersAction):
-    """The subcommands of `farwrite`, and the command line that they are made for."""
-
-    words: Sequence[str] | None = None
-    """The words after `farwrite`. None means any command line, as the reference pages need."""
-
-    def needs(self, command: str, commands: Iterable[str]) -> bool:
-        """Tell whether parsing `words` needs the parser of `command`, one of `commands`."""
-        if not self.words or self.words[0].startswith(("-h", "--h")):
-            return True
-        return command in self.words or not set(self.words) & set(commands)
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -73,7 +54,7 @@ def add_commands(subparsers: Subparsers) -> None:
 
 def _fault(entry: EntryPoint, words: Sequence[str] | None) -> str | None:
     """Try the entry point on a parser of its own, because half a parser cannot be taken back."""
-    trial = argparse.ArgumentParser().add_subparsers(action=Subparsers)
+    trial = Parser().add_subparsers()
     assert isinstance(trial, Subparsers)
     trial.words = words
     origin = _origin(entry)

@@ -9,9 +9,10 @@ from typing import Any
 from farwrite import _farwrite
 from farwrite.arguments import seconds
 from farwrite.errors import from_status
+from farwrite.handle import Handle
 
 
-class Completion:
+class Completion(Handle, elsewhere="wait for the operation here, and send the outcome"):
     """The future of a write, read, notification, message or flush. `Channel` creates it.
 
     Wait for it, poll it or await it. When a write succeeds, it is local_complete: the caller may

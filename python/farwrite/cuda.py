@@ -18,6 +18,7 @@ from farwrite.description import (
     dtype_to_text,
 )
 from farwrite.errors import InvalidArgument, ProtocolError
+from farwrite.handle import Handle
 
 CUDA = 2
 """kDLCUDA."""
@@ -26,7 +27,10 @@ _LEGACY_DEFAULT_STREAM = 1
 _EXPORTS_FAIL = (BufferError, TypeError, RuntimeError, ValueError)
 
 
-class CudaArray:
+class CudaArray(
+    Handle,
+    elsewhere="pickle a library's view of it, or publish its RegisteredArray and look that up",
+):
     """An array on a GPU, in C order. It holds no copy: other libraries view the same memory.
 
     ``torch.from_dlpack(x)``, ``cupy.from_dlpack(x)`` or ``cupy.asarray(x)`` and

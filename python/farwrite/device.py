@@ -30,7 +30,7 @@ from farwrite.stats import AdapterStats, DeviceStats, GpuStats, MemoryStats
 
 
 @add_parameters
-class Device(Closing):
+class Device(Closing, elsewhere="open a Device in the other process"):
     """A process's fabrics, registered memory, pollers and listening endpoint.
 
     Any thread may call any method at any time. A context manager: the end of the ``with`` block

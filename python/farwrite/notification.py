@@ -11,6 +11,7 @@ from farwrite.errors import (
     FailedPrecondition,
     Unavailable,
 )
+from farwrite.handle import Handle
 from farwrite.stats import PeerState
 
 if TYPE_CHECKING:
@@ -28,7 +29,9 @@ class Notification(NamedTuple):
     """The bytes from `Channel.send`; empty for other notifications."""
 
 
-class Notifications:
+class Notifications(
+    Handle, elsewhere="connect in the other process, and take the notifications of that channel"
+):
     """The notifications of a channel as a stream, for ``for`` and ``async for``.
 
     The stream ends when either side closes the channel. If the peer dies, the stream yields the

@@ -7,10 +7,13 @@ from types import TracebackType
 import numpy as np
 
 from farwrite import _farwrite
+from farwrite.handle import Handle
 from farwrite.payload import as_array, as_buffer
 
 
-class MemoryRegistration:
+class MemoryRegistration(
+    Handle, elsewhere="register memory of the other process there: device.register(array)"
+):
     """Keeps the caller's memory registered with a device. `Device.register` creates it.
 
     A context manager: the end of the ``with`` block releases the registration. The object holds a

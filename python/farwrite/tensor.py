@@ -39,7 +39,9 @@ _CLOSING = 10.0
 _SENDING = 10.0
 
 
-class TensorReceiver(Closing):
+class TensorReceiver(
+    Closing, elsewhere="open the end of a stream in the other process, over a channel of its own"
+):
     """The receiving end of an edge: a named stream of arrays over a channel.
 
     Do not raise other notifications on a channel that carries tensors. Any number of edges can
@@ -233,7 +235,9 @@ class TensorReceiver(Closing):
         return f"<TensorReceiver '{self._name}', {self._kind}>"
 
 
-class TensorSender(Closing):
+class TensorSender(
+    Closing, elsewhere="open the end of a stream in the other process, over a channel of its own"
+):
     """The sending end of an edge.
 
     The constructor waits until the peer has opened its `TensorReceiver`. Any thread may call any

@@ -19,6 +19,8 @@ from typing import Any
 from farwrite import _farwrite
 from farwrite.errors import PermissionDenied
 
+__all__ = ["VARIABLE", "add_option", "merge", "traced"]
+
 VARIABLE = "FARWRITE_TRACE"
 
 
@@ -93,3 +95,8 @@ def _write(file: Path, text: str) -> None:
         raise PermissionDenied(
             f"trace: cannot write {file}: {error.strerror}; name another file"
         ) from error
+
+
+def __dir__() -> list[str]:
+    """List the interface alone."""
+    return sorted(__all__)

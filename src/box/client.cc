@@ -105,7 +105,7 @@ Result<SegmentInfo> Client::describe(std::string_view name) const {
 
 Result<MemoryRegion> Client::allocate(std::uint64_t bytes) const {
   // Memory is this side's: without a server it is still to be had.
-  if (Status end = state_->check(); end.code() == StatusCode::kCancelled) return end;
+  if (Status end = state_->check("allocate"); end.code() == StatusCode::kCancelled) return end;
   return state_->device().allocate(bytes);
 }
 

@@ -8,6 +8,7 @@
 
 #include "box/segment_state.h"
 #include "box/settled.h"
+#include "core/channel_end.h"
 #include "core/deadline.h"
 #include "core/inside.h"
 #include "core/log.h"
@@ -63,8 +64,8 @@ core::Deadline ClientState::others_by(const core::Deadline& call) const {
   return call.is_never() ? call : answer_by(call);
 }
 
-std::uint64_t ClientState::add_pending(OnAnswer on_answer) {
-  if (Status forked = fork_guard_.check("use the box"); !forked.ok()) {
+std::uint64_t ClientState::add_pending(Verb verb, OnAnswer on_answer) {
+  if (Status forked = fork_guard_.check(name_of(verb)); !forked.ok()) {
     on_answer(std::move(forked));
     return 0;
   }
@@ -72,10 +73,10 @@ std::uint64_t ClientState::add_pending(OnAnswer on_answer) {
   if (!ended_.ok()) {
     const Status reason = ended_;
     lock.unlock();
-    on_answer(reason);
+    on_answer(core::end_of(name_of(verb), reason));
     return 0;
   }
-  pending_.emplace(next_id_, std::move(on_answer));
+  pending_.emplace(next_id_, Pending{verb, std::move(on_answer)});
   return next_id_++;
 }
 
@@ -87,15 +88,15 @@ void ClientState::fail_with(const Completion& sent, std::uint64_t id) {
 }
 
 void ClientState::fail(std::uint64_t id, const Status& reason) {
-  OnAnswer on_answer;
+  Pending pending;
   {
     const std::lock_guard lock(mutex_);
     const auto found = pending_.find(id);
     if (found == pending_.end()) return;
-    on_answer = std::move(found->second);
+    pending = std::move(found->second);
     pending_.erase(found);
   }
-  answer(on_answer, reason);
+  answer(pending.on_answer, core::end_of(name_of(pending.verb), reason));
 }
 
 void ClientState::withdraw(std::uint64_t id, const Status& reason) {
@@ -122,8 +123,8 @@ bool ClientState::forget(std::uint64_t id, OnAnswer late) {
   const std::lock_guard lock(mutex_);
   const auto found = pending_.find(id);
   if (found == pending_.end()) return false;
-  dropped = std::exchange(found->second, std::move(late));
-  if (found->second == nullptr) pending_.erase(found);
+  dropped = std::exchange(found->second.on_answer, std::move(late));
+  if (found->second.on_answer == nullptr) pending_.erase(found);
   return true;
 }
 
@@ -142,7 +143,7 @@ ClientState::OnAnswer ClientState::free_created(const Request& request) {
 }
 
 std::uint64_t ClientState::post(Request request, OnAnswer on_answer) {
-  request.id = add_pending(std::move(on_answer));
+  request.id = add_pending(request.verb, std::move(on_answer));
   if (request.id == 0) return 0;
   const std::vector<std::byte> message = request.encode();
   fail_with(channel_.send({message.data(), message.size()}), request.id);
@@ -151,7 +152,7 @@ std::uint64_t ClientState::post(Request request, OnAnswer on_answer) {
 
 std::uint64_t ClientState::post(Request request, ByteView memory, std::function<void()> returned,
                                 OnAnswer on_answer) {
-  request.id = add_pending(std::move(on_answer));
+  request.id = add_pending(request.verb, std::move(on_answer));
   if (request.id == 0) return 0;
   const std::vector<std::byte> message = request.encode();
   fail_with(channel_.lend({message.data(), message.size()}, memory, std::move(returned)),
@@ -218,8 +219,8 @@ Result<ClientState::Answer> ClientState::await(Verb verb, std::chrono::nanosecon
         tell({.verb = Verb::kCancel, .number = id});
       }
       return Status::error(
-          StatusCode::kDeadlineExceeded, {.operation = "ask the box", .peer = channel_.peer_name()},
-          "it has not answered in time", "look whether the server runs, or allow more time");
+          StatusCode::kDeadlineExceeded, {.operation = name_of(verb), .peer = channel_.peer_name()},
+          "the box has not answered in time", "look whether the server runs, or allow more time");
     }
     // The answer came at the last moment.
     lock.lock();
@@ -252,7 +253,7 @@ void ClientState::take(Notification notification) {
     const std::lock_guard lock(mutex_);
     const auto found = pending_.find(reply->id);
     if (found != pending_.end()) {
-      on_answer = std::move(found->second);
+      on_answer = std::move(found->second.on_answer);
       pending_.erase(found);
     }
   }
@@ -272,28 +273,30 @@ void ClientState::give_back(const Answer& late) {
 }
 
 void ClientState::end(const Status& reason) {
-  std::map<std::uint64_t, OnAnswer> pending;
+  std::map<std::uint64_t, Pending> pending;
   {
     const std::lock_guard lock(mutex_);
     if (!ended_.ok()) return;
     ended_ = reason.ok() ? Status::error(StatusCode::kUnavailable,
-                                         {.operation = "use the box", .peer = channel_.peer_name()},
+                                         {core::kUseTheChannel, channel_.peer_name()},
                                          "the server has closed the connection", "connect again")
                          : reason;
     over_.store(true);
     pending.swap(pending_);
   }
-  for (auto& [id, on_answer] : pending) answer(on_answer, ended_);
+  for (auto& [id, each] : pending) {
+    answer(each.on_answer, core::end_of(name_of(each.verb), ended_));
+  }
 }
 
-Status ClientState::check() {
+Status ClientState::check(std::string_view operation) {
   if (!over_.load()) {
     if (channel_.peer_state() < PeerState::kClosed) return Status();
     // Its handler is called behind the last answers. What is posted by now fails with the reason.
-    return channel_.flush().wait();
+    return core::end_of(operation, channel_.flush().wait());
   }
   const std::lock_guard lock(mutex_);
-  return ended_;
+  return core::end_of(operation, ended_);
 }
 
 Result<std::vector<SegmentInfo>> ClientState::infos(const Answer& answer) {
@@ -305,14 +308,14 @@ Result<std::vector<SegmentInfo>> ClientState::infos(const Answer& answer) {
   const Status mapped = channel_.alias(answer.lent, 0, 0, deadline.remaining()).status();
   if (mapped.code() == StatusCode::kDeadlineExceeded) return mapped;
   const auto body = std::make_shared<std::vector<std::byte>>(answer.lent.size());
-  FARWRITE_RETURN_IF_ERROR(
-      wait_until_done(channel_.read({body->data(), body->size()}, answer.lent), deadline, body));
+  FARWRITE_RETURN_IF_ERROR(wait_until_done(channel_.read({body->data(), body->size()}, answer.lent),
+                                           deadline, body, channel_.peer_name()));
   return decode_infos({body->data(), body->size()});
 }
 
 Result<ClientState::Lendable> ClientState::lendable(ByteView memory) {
   FARWRITE_RETURN_IF_ERROR(fork_guard_.check("change a segment"));
-  FARWRITE_RETURN_IF_ERROR(check());
+  FARWRITE_RETURN_IF_ERROR(check("change a segment"));
   if (device_.contains(memory.data) && device_.contains(memory.data + memory.size - 1)) {
     return Lendable{.memory = memory, .owner = nullptr};
   }
@@ -338,12 +341,12 @@ void ClientState::add_segment(const std::shared_ptr<SegmentState>& segment) {
 }
 
 Result<std::shared_ptr<const void>> ClientState::begin_view() {
-  FARWRITE_RETURN_IF_ERROR(fork_guard_.check("use the box"));
+  FARWRITE_RETURN_IF_ERROR(fork_guard_.check("read"));
   // Its end is wanted, whatever it looks at.
   std::shared_ptr<const void> view(this,
                                    [self = shared_from_this()](const void*) { self->end_view(); });
   views_.fetch_add(1);
-  if (closed_.load()) return closed();
+  if (closed_.load()) return core::end_of("read", closed());
   return view;
 }
 
@@ -354,7 +357,7 @@ void ClientState::end_view() {
 }
 
 Status ClientState::closed() {
-  return Status::error(StatusCode::kCancelled, {.operation = "use the box"},
+  return Status::error(StatusCode::kCancelled, {core::kUseTheChannel},
                        "this side has closed the connection", "connect again");
 }
 

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <vector>
 
 #include "box/messages.h"
@@ -90,7 +91,7 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
 
   // The reason of the connection's end, as soon as any call can know of it. Mapped memory of the
   // server outlives it, so whoever reads there asks.
-  Status check();
+  Status check(std::string_view operation);
 
   // A program looks at the server's memory as long as the result lives. close() leaves the device
   // open meanwhile, so that the server learns of the end. kCancelled after close().
@@ -111,6 +112,11 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
   Status close(std::chrono::nanoseconds timeout);
 
  private:
+  struct Pending {
+    Verb verb;
+    OnAnswer on_answer;
+  };
+
   ClientState(Device device, Channel channel, std::chrono::nanoseconds timeout)
       : device_(std::move(device)), channel_(std::move(channel)), timeout_(timeout) {}
   void take(Notification notification);
@@ -120,7 +126,7 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
   void end(const Status& reason);
   void end_view();
   static Status closed();
-  std::uint64_t add_pending(OnAnswer on_answer);
+  std::uint64_t add_pending(Verb verb, OnAnswer on_answer);
   // `late` takes an answer that comes after the timeout; without one it is given back.
   // For `late` of a creation: nobody knows of the segment, and nobody else would free it.
   OnAnswer free_created(const Request& request);
@@ -138,7 +144,7 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
   std::atomic<bool> over_ = false;  // ended_ is not ok
 
   std::mutex mutex_;
-  std::map<std::uint64_t, OnAnswer> pending_;
+  std::map<std::uint64_t, Pending> pending_;
   std::uint64_t next_id_ = 1;
   Status ended_;
   std::vector<std::weak_ptr<SegmentState>> segments_;

@@ -66,6 +66,37 @@ bool known(Verb verb) { return verb >= Verb::kCreate && verb <= Verb::kDescribe;
 
 }  // namespace
 
+std::string_view name_of(Verb verb) {
+  switch (verb) {
+    case Verb::kCreate:
+      return "create a segment";
+    case Verb::kAttachName:
+    case Verb::kAttachKey:
+      return "attach a segment";
+    case Verb::kDetach:
+      return "detach a segment";
+    case Verb::kFree:
+      return "free a segment";
+    case Verb::kList:
+      return "list the segments";
+    case Verb::kChange:
+      return "change a segment";
+    case Verb::kWaitVersion:
+      return "wait for a version";
+    case Verb::kCancel:
+      return "cancel a wait";
+    case Verb::kLease:
+      return "lease a version";
+    case Verb::kRelease:
+      return "release a lease";
+    case Verb::kOpenBuffer:
+      return "read a segment";
+    case Verb::kDescribe:
+      return "look a segment up";
+  }
+  return "use the box";
+}
+
 bool takes_memory(Operation operation) {
   return operation == Operation::kWrite || operation == Operation::kAccumulate ||
          operation == Operation::kAxpy;

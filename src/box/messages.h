@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/wire.h"
@@ -45,6 +46,9 @@ enum class Verb : std::uint8_t {
   kOpenBuffer = 12,  // key, number: the buffer
   kDescribe = 13,    // name
 };
+
+// What errors call a request.
+std::string_view name_of(Verb verb);
 
 // Whether a change has a first source: memory of the client, or a segment.
 bool takes_memory(Operation operation);

@@ -70,7 +70,7 @@ Update Segment::post(const Change& change) const {
                                 .new_epoch = change.new_epoch}};
   const std::shared_ptr<ClientState>& client = state_->client();
   const auto state = std::make_shared<core::CompletionState>();
-  state->end_inside(client.get());
+  state->belongs_to(client.get(), "change a segment", client->channel().peer_name());
   const auto answered = [state, version](Result<ClientState::Answer> answer) {
     Status status = answer.ok() ? answer->reply.status : answer.status();
     if (status.ok()) *version = answer->reply.version.version;

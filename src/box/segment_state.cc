@@ -134,7 +134,8 @@ Status SegmentState::fetch(MutableByteView out, const RemoteRegion& region, std:
   // A read that is given up still needs the region: its end would let the bytes change.
   const auto kept =
       std::make_shared<std::pair<std::shared_ptr<const void>, RemoteRegion>>(owner, region);
-  return wait_until_done(read, client_->answer_by(deadline, out.size), kept);
+  return wait_until_done(read, client_->answer_by(deadline, out.size), kept,
+                         client_->channel().peer_name());
 }
 
 Status SegmentState::load(std::uint64_t at, std::uint64_t* words, std::size_t count,
@@ -142,7 +143,7 @@ Status SegmentState::load(std::uint64_t at, std::uint64_t* words, std::size_t co
   // Also where the memory is mapped: what a callback may do is the same on every fabric.
   FARWRITE_RETURN_IF_ERROR(client_->check_wait());
   if (const std::byte* const memory = mapped()) {
-    FARWRITE_RETURN_IF_ERROR(client_->check());
+    FARWRITE_RETURN_IF_ERROR(client_->check("read"));
     for (std::size_t i = 0; i < count; ++i) words[i] = load_word(memory, at + i * 8);
     return Status();
   }
@@ -213,7 +214,7 @@ ErrorContext SegmentState::context(std::string_view operation) const {
 
 Status SegmentState::gone() const {
   // A server that ends frees its segments.
-  FARWRITE_RETURN_IF_ERROR(client_->check());
+  FARWRITE_RETURN_IF_ERROR(client_->check("use a segment"));
   return Status::error(StatusCode::kNotFound, context("use a segment"),
                        "the segment '" + info_.spec.name + "' was freed",
                        "attach or create a segment of that name again");

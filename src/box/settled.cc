@@ -13,13 +13,13 @@ Status wait_until_settled(const Completion& completion) {
 }
 
 Status wait_until_done(const Completion& completion, const core::Deadline& deadline,
-                       std::shared_ptr<const void> owner) {
+                       std::shared_ptr<const void> owner, std::string_view peer) {
   completion.on_settled([owner = std::move(owner)](const Status&) {});
   Status outcome = completion.wait(deadline.remaining());
   if (completion.done()) return outcome;
-  return Status::error(StatusCode::kDeadlineExceeded, {.operation = "read from the box"},
-                       "the server has not sent the bytes in time",
-                       "look whether the server runs, or allow more time");
+  return Status::error(StatusCode::kDeadlineExceeded, {.operation = "read", .peer = peer},
+                       "the other side has not sent the bytes in time",
+                       "look whether it runs, or allow more time");
 }
 
 }  // namespace farwrite::box

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 
 #include "core/deadline.h"
 #include "farwrite/completion.h"
@@ -14,8 +15,9 @@ namespace farwrite::box {
 // peer that was stopped, so it is for memory of the caller alone.
 Status wait_until_settled(const Completion& completion);
 // Waits until the operation is done, which the end of its channel makes it, or until `deadline`:
-// kDeadlineExceeded then. The memory's `owner` lives until no more bytes move.
+// kDeadlineExceeded then, an error that names `peer`. The memory's `owner` lives until no more
+// bytes move.
 Status wait_until_done(const Completion& completion, const core::Deadline& deadline,
-                       std::shared_ptr<const void> owner);
+                       std::shared_ptr<const void> owner, std::string_view peer);
 
 }  // namespace farwrite::box

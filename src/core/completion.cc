@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "core/channel_end.h"
 #include "core/completion_state.h"
 #include "core/deadline.h"
 #include "core/inside.h"
@@ -20,33 +21,62 @@ constexpr std::chrono::nanoseconds kLongWait = std::chrono::seconds(1);
 // In a forked child the thread that would end the operation is gone, and the mutex may be held for
 // ever. So the operation counts as over there, with kForked.
 
+void CompletionState::belongs_to(const void* ending, std::string_view operation,
+                                 const std::string& peer) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ending_ = ending;
+  operation_ = operation;
+  peer_ = peer;
+}
+
+// Under mutex_.
+ErrorContext CompletionState::where() const {
+  return {.operation = operation_.empty() ? "wait" : operation_, .peer = peer_};
+}
+
+// Under mutex_, once done. What ended the channel did not know the operation.
+Status CompletionState::outcome() const { return end_of(operation_, status_); }
+
 void CompletionState::finish(Status status) {
   if (fork_guard_.in_forked_child()) return;
   std::unique_lock<std::mutex> lock(mutex_);
   settled_ = true;
   const std::vector<std::function<void(const Status&)>> callbacks =
       std::exchange(settled_callbacks_, {});
+  Status ended;
   if (done_) {
+    ended = outcome();
     lock.unlock();
   } else {
-    decide(std::move(lock), std::move(status));
+    ended = decide(std::move(lock), std::move(status));
   }
-  for (const auto& callback : callbacks) callback(status_);
+  for (const auto& callback : callbacks) callback(ended);
 }
 
 void CompletionState::abandon(Status reason) {
   if (fork_guard_.in_forked_child()) return;
   std::unique_lock<std::mutex> lock(mutex_);
-  if (!done_) decide(std::move(lock), std::move(reason));
+  if (!done_) (void)decide(std::move(lock), std::move(reason));
 }
 
-void CompletionState::decide(std::unique_lock<std::mutex> lock, Status status) {
+Status CompletionState::decide(std::unique_lock<std::mutex> lock, Status status) {
   done_ = true;
   status_ = std::move(status);
+  Status ended = outcome();
   const std::vector<std::function<void(const Status&)>> callbacks = std::exchange(callbacks_, {});
   lock.unlock();
   changed_.notify_all();
-  for (const auto& callback : callbacks) callback(status_);
+  for (const auto& callback : callbacks) callback(ended);
+  return ended;
+}
+
+void CompletionState::cancel() {
+  if (fork_guard_.in_forked_child()) return;
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (done_) return;
+  Status reason = Status::error(StatusCode::kCancelled, where(), "cancelled by the caller",
+                                "post the operation again if it is still wanted");
+  (void)decide(std::move(lock), std::move(reason));
 }
 
 bool CompletionState::done() const {
@@ -72,12 +102,12 @@ Status CompletionState::wait(std::chrono::nanoseconds timeout) const {
       if (done_ || !deadline.expired()) continue;
     }
     if (deadline.expired()) {
-      return Status::error(StatusCode::kDeadlineExceeded, {"wait"},
+      return Status::error(StatusCode::kDeadlineExceeded, where(),
                            "the operation is still under way at the deadline",
                            "wait again, or cancel() to stop waiting");
     } else if (ending_ != nullptr && Inside::is(ending_)) {
       return Status::error(
-          StatusCode::kFailedPrecondition, {"wait"},
+          StatusCode::kFailedPrecondition, where(),
           "this thread runs a callback, and would have to end the operation itself",
           "wait in another thread, or give on_done() a callback");
     } else if (deadline.is_never()) {
@@ -86,7 +116,7 @@ Status CompletionState::wait(std::chrono::nanoseconds timeout) const {
       changed_.wait_for(lock, deadline.remaining());
     }
   }
-  return status_;
+  return outcome();
 }
 
 // Under mutex_. Waits may come in slices, so the second counts from the first of them.
@@ -98,26 +128,30 @@ void CompletionState::explain() const {
 
 void CompletionState::on_done(std::function<void(const Status&)> callback) {
   if (fork_guard_.in_forked_child()) return callback(fork_guard_.check("wait"));
+  Status ended;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!done_) {
       callbacks_.push_back(std::move(callback));
       return;
     }
+    ended = outcome();
   }
-  callback(status_);
+  callback(ended);
 }
 
 void CompletionState::on_settled(std::function<void(const Status&)> callback) {
   if (fork_guard_.in_forked_child()) return callback(fork_guard_.check("wait"));
+  Status ended;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!settled_) {
       settled_callbacks_.push_back(std::move(callback));
       return;
     }
+    ended = outcome();
   }
-  callback(status_);
+  callback(ended);
 }
 
 }  // namespace core
@@ -129,9 +163,7 @@ Status Completion::wait(std::chrono::nanoseconds timeout) const {
 }
 
 void Completion::cancel() const {
-  if (state_ == nullptr) return;
-  state_->abandon(Status::error(StatusCode::kCancelled, {"wait"}, "cancelled by the caller",
-                                "post the operation again if it is still wanted"));
+  if (state_ != nullptr) state_->cancel();
 }
 
 bool Completion::settled() const { return state_ == nullptr || state_->settled(); }

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,9 +19,9 @@ namespace farwrite::core {
 // Thread-safe. Callbacks run without the lock.
 class CompletionState {
  public:
-  // Before anybody waits: threads that are Inside `ending` end the operation, so a wait() in one of
-  // them would never end. It fails at once instead.
-  void end_inside(const void* ending) { ending_ = ending; }
+  // Before anybody waits: what errors call the operation, a literal, and its peer. Threads that are
+  // Inside `ending` end it, so a wait() in one of them would never end. It fails at once instead.
+  void belongs_to(const void* ending, std::string_view operation, const std::string& peer);
   // The operation is over: nothing of it moves any more. The first outcome stays, so after a
   // cancel() this only settles. Calling it twice is harmless.
   void finish(Status status);
@@ -31,6 +32,9 @@ class CompletionState {
   // others have the completion.
   void explain_long_waits(std::string line) { explanation_ = std::move(line); }
 
+  // abandon(), on behalf of the caller.
+  void cancel();
+
   bool done() const;
   bool settled() const;
   Status wait(std::chrono::nanoseconds timeout) const;
@@ -38,13 +42,17 @@ class CompletionState {
   void on_settled(std::function<void(const Status&)> callback);
 
  private:
-  void decide(std::unique_lock<std::mutex> lock, Status status);
+  Status decide(std::unique_lock<std::mutex> lock, Status status);
   void explain() const;
+  ErrorContext where() const;
+  Status outcome() const;
 
   const ForkGuard fork_guard_;
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   const void* ending_ = nullptr;
+  std::string_view operation_;  // empty: not told
+  std::string peer_;
   bool done_ = false;
   bool settled_ = false;
   Status status_;

@@ -1,12 +1,26 @@
 #include "farwrite/status.h"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
+#include <string_view>
+
+#include "core/channel_end.h"
 
 namespace farwrite {
 namespace {
+
+// "from" for an operation that gets something of its peer.
+std::string_view towards(std::string_view operation) {
+  constexpr std::array kTaking{"read", "receive", "wait", "look", "map", "list", "lease"};
+  const bool takes = std::ranges::any_of(
+      kTaking, [&](std::string_view verb) { return operation.starts_with(verb); });
+  return takes ? "from" : "to";
+}
 
 void append_word(std::string& sentence, std::string_view preposition, std::string_view word) {
   if (word.empty()) return;
@@ -95,11 +109,24 @@ Status Status::error(StatusCode code, const ErrorContext& where, std::string_vie
                      std::string_view remedy) {
   std::string sentence;
   append_word(sentence, "", where.operation);
-  append_word(sentence, "to", where.peer);
+  append_word(sentence, towards(where.operation), where.peer);
   append_word(sentence, "over", where.fabric);
   append_clause(sentence, ": ", cause);
   append_clause(sentence, "; ", remedy);
   return Status(code, std::move(sentence));
+}
+
+Status core::end_of(std::string_view operation, Status reason) {
+  std::string_view rest = reason.message();
+  if (operation.empty() || !rest.starts_with(kUseTheChannel)) return reason;
+  rest.remove_prefix(kUseTheChannel.size());
+  std::string sentence(operation);
+  constexpr std::string_view kTo = " to ";
+  if (rest.starts_with(kTo)) {
+    rest.remove_prefix(kTo.size());
+    sentence.append(" ").append(towards(operation)).append(" ");
+  }
+  return Status(reason.code(), sentence.append(rest));
 }
 
 Status Status::system_error(StatusCode code, const ErrorContext& where, std::string_view cause,

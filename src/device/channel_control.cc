@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "core/channel_end.h"
 #include "core/inside.h"
 #include "core/status_wire.h"
 #include "device/channel_state.h"
@@ -57,7 +58,7 @@ void ChannelState::on_frame(FrameType type, ByteView body) {
       break;
     case FrameType::kBye:
       peer_is(PeerState::kClosed,
-              Status::error(StatusCode::kUnavailable, {"use the channel", peer_name_},
+              Status::error(StatusCode::kUnavailable, {core::kUseTheChannel, peer_name_},
                             "the peer closed it", "connect again"),
               /*good_order=*/true);
       break;
@@ -101,9 +102,10 @@ void ChannelState::refuse_message(const Status& reason) {
 Status ChannelState::take_refusal(ByteView body) {
   Status refusal;
   FARWRITE_RETURN_IF_ERROR(core::status_from_bytes(body, refusal));
-  peer_is(PeerState::kClosed, Status(refusal.ok() ? StatusCode::kProtocolError : refusal.code(),
-                                     "use the channel with " + peer_name_ +
-                                         ": the peer ended it: " + refusal.message()));
+  peer_is(PeerState::kClosed,
+          Status::error(refusal.ok() ? StatusCode::kProtocolError : refusal.code(),
+                        {core::kUseTheChannel, peer_name_},
+                        "the peer ended it: " + refusal.message(), /*remedy=*/{}));
   cut_link(/*in_good_order=*/false);
   return Status();
 }
@@ -117,15 +119,15 @@ void ChannelState::on_connection_end(const Status& reason) {
     return;
   }
   if (!capabilities_.maps_peer_memory) {
-    on_peer_dead(Status::error(StatusCode::kPeerDead, {"use the channel", peer_name_},
-                               reason.message(), "restart the peer and connect again"));
+    const std::string named = std::string(core::kUseTheChannel) + " to " + peer_name_;
+    on_peer_dead(Status(StatusCode::kPeerDead, core::end_of(named, reason).message()));
     return;
   }
   // A peer that maps our memory is dead only when its process is: the link will tell. If it has
   // not said BYE, it is at least out of reach from now on.
   peer_is(
       PeerState::kSilent,
-      Status::error(StatusCode::kPeerSilent, {"receive from the peer", peer_name_},
+      Status::error(StatusCode::kPeerSilent, {"receive", peer_name_},
                     "the peer's connection ended, but its process still runs: " + reason.message(),
                     "restart the peer"));
   requests_.look_again();

@@ -3,6 +3,8 @@
 // After the peer has gone, pollers serve every lane until it holds nothing more, whoever took the
 // notifications before; a waiting thread helps. Only then do we say FIN: memory that the peer lent
 // just before it closed is still looked at. Only then do waiters hear of the end, and the handler.
+#include "core/channel_end.h"
+
 #include <utility>
 
 #include "device/channel_state.h"
@@ -14,7 +16,7 @@ void ChannelState::on_lanes_drained() {
   life_.lanes_are_drained();
   // Our own polling has come round since the peer went, and no answer of the peer is awaited.
   if (capabilities_.maps_peer_memory) {
-    operations_.abandon(unusable("finish an operation"), /*reads_too=*/true);
+    operations_.abandon(unusable(core::kUseTheChannel), /*reads_too=*/true);
   }
   inbox_.wake_all();
   say_fin_if_due();

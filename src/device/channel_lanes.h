@@ -75,6 +75,7 @@ class ChannelLanes final : public LaneDriver {
   // Where the target's CPU makes no progress, no poller asks who else polls.
   bool counts_drives() const override { return !cpu_free_target_; }
   bool arm_lanes(std::vector<pollfd>& doorbells) override;
+  const std::string& peer_name() const override { return peer_name_; }
   Status ended() const override;
   void drive_ended() override { kick(); }
 

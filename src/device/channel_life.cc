@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "core/channel_end.h"
+
 namespace farwrite::device {
 
 template <typename Holds>
@@ -43,7 +45,7 @@ Status ChannelLife::unusable(std::string_view operation, const std::string& peer
     return Status::error(StatusCode::kCancelled, {operation, peer_name},
                          "this side closed the channel", "open another one");
   }
-  return peer_reason();
+  return core::end_of(operation, peer_reason());
 }
 
 bool ChannelLife::left_in_good_order() const {

@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include "core/channel_end.h"
 #include "core/log.h"
 #include "core/trace.h"
 #include "device/device_state.h"
@@ -181,7 +182,7 @@ void ChannelState::tick(std::chrono::nanoseconds now, std::chrono::nanoseconds a
   peer_requests_.expire_parked();
   go_on_closing();
   if (times_.abandon_is_due()) {
-    operations_.abandon(unusable("finish an operation"), /*reads_too=*/false);
+    operations_.abandon(unusable(core::kUseTheChannel), /*reads_too=*/false);
   }
   end_leases_of_the_dead();
   say_fin_if_due();  // the last pending operation may have ended
@@ -195,7 +196,7 @@ void ChannelState::tick(std::chrono::nanoseconds now, std::chrono::nanoseconds a
   const std::chrono::nanoseconds quiet = times_.silence(now, absence);
   if (quiet > device_->options().detection_time) {
     peer_is(PeerState::kSilent,
-            Status::error(StatusCode::kPeerSilent, {"receive from the peer", peer_name_},
+            Status::error(StatusCode::kPeerSilent, {"receive", peer_name_},
                           "nothing received for " + std::to_string(quiet.count() / 1000000) + " ms",
                           "the peer may be stopped (SIGCONT resumes it) or overloaded"));
     warn_of_silence();

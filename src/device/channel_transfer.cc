@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "core/channel_end.h"
 #include "core/trace.h"
 #include "device/channel_state.h"
 #include "device/device_state.h"
@@ -53,9 +54,9 @@ Completion ChannelState::post(RemoteRegionState* remote, std::uint32_t lane,
   const bool staged = operation.gpu != nullptr && !capabilities_.gpu_copies;
   Completion completion = staged ? post_staged(lane, operation) : operations_.post(lane, operation);
   if (!completion.done()) {
-    completion.state()->end_inside(this);
-  } else if (!completion.wait().ok()) [[unlikely]] {
-    return completion;
+    completion.state()->belongs_to(this, name_of(operation), peer_name_);
+  } else if (Status ended = completion.wait(); !ended.ok()) [[unlikely]] {
+    return Completion(core::end_of(name_of(operation), std::move(ended)));
   }
   operations_.counts().count(operation);
   if (posted != 0) [[unlikely]] {

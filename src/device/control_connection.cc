@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "core/channel_end.h"
 #include "core/status_wire.h"
 
 namespace farwrite::device {
@@ -13,11 +14,10 @@ namespace {
 
 // A peer that lets this much pile up does not read; it is cut off rather than fed.
 constexpr std::size_t kMaxOutgoingBytes = std::size_t{8} << 20;
-constexpr std::string_view kExchangeMessages = "exchange messages with the peer";
 
 Status broken(int error_number) {
-  return Status::system_error(StatusCode::kUnavailable, {kExchangeMessages}, "the connection broke",
-                              error_number, "connect again");
+  return Status::system_error(StatusCode::kUnavailable, {core::kUseTheChannel},
+                              "the connection broke", error_number, "connect again");
 }
 
 }  // namespace
@@ -121,7 +121,7 @@ void ControlConnection::on_readable() {
       end(fed);
     }
   } else if (moved.error == 0) {
-    end(Status::error(StatusCode::kUnavailable, {kExchangeMessages},
+    end(Status::error(StatusCode::kUnavailable, {core::kUseTheChannel},
                       "the peer closed the connection", "connect again"));
   } else {
     end(broken(moved.error));
@@ -153,7 +153,7 @@ Status ControlConnection::flush_locked() {
   }
   outgoing_.erase(outgoing_.begin(), outgoing_.begin() + static_cast<std::ptrdiff_t>(done));
   if (outgoing_.size() > kMaxOutgoingBytes) {
-    failed = Status::error(StatusCode::kUnavailable, {kExchangeMessages},
+    failed = Status::error(StatusCode::kUnavailable, {core::kUseTheChannel},
                            "the peer does not read its control messages", "restart the peer");
     outgoing_.clear();
     stream_->shutdown();  // the loop sees the end and reports it

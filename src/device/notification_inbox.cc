@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <ctime>
+#include <string_view>
 #include <utility>
 
 #include "core/cpu_relax.h"
@@ -21,6 +22,8 @@ constexpr std::chrono::nanoseconds kLongestWaiterSleep = std::chrono::seconds(1)
 
 // A user's thread that took a notification comes back for the next one within this time, mostly.
 constexpr std::chrono::nanoseconds kComesBack = std::chrono::milliseconds(1);
+
+constexpr std::string_view kWait = "wait for a notification";
 
 core::UniqueFd make_doorbell() { return core::UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)); }
 
@@ -159,13 +162,13 @@ Result<Notification> NotificationInbox::take(LaneDriver& driver, core::Deadline 
       continue;
     }
     if (has_handler()) {
-      return Status::error(StatusCode::kFailedPrecondition, {"wait for a notification"},
+      return Status::error(StatusCode::kFailedPrecondition, {kWait, driver.peer_name()},
                            "a handler takes this channel's notifications",
                            "remove it with on_notification(nullptr) first");
     }
     const std::chrono::nanoseconds left = deadline.remaining();
     if (left.count() == 0) {
-      return Status::error(StatusCode::kDeadlineExceeded, {"wait for a notification"},
+      return Status::error(StatusCode::kDeadlineExceeded, {kWait, driver.peer_name()},
                            "no notification arrived in time",
                            "wait longer, or check whether the peer is alive");
     }
@@ -242,7 +245,7 @@ Result<bool> NotificationInbox::arm(LaneDriver& driver) {
     epoll_event event{.events = static_cast<std::uint32_t>(bell.events), .data = {.fd = bell.fd}};
     const bool added = known == loop_bells_.end();
     if (::epoll_ctl(loop_.get(), added ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, bell.fd, &event) != 0) {
-      return Status::system_error(StatusCode::kResourceExhausted, {"wait for a notification"},
+      return Status::system_error(StatusCode::kResourceExhausted, {kWait},
                                   "epoll takes no doorbell", errno, "use wait_notification()");
     }
     if (added) {

@@ -37,6 +37,8 @@ class LaneDriver {
   virtual bool arm_lanes(std::vector<pollfd>& doorbells) = 0;
   // Why nothing will come any more; ok while something may.
   virtual Status ended() const = 0;
+  // For errors.
+  virtual const std::string& peer_name() const = 0;
   // Nobody polls the lanes any more, and call_at_end_of_drive() asked to be told.
   virtual void drive_ended() {}
 };

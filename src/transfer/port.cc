@@ -33,8 +33,8 @@ std::optional<std::uint32_t> number_of(const std::string& key) {
   return number;
 }
 
-Status late() {
-  return Status::error(StatusCode::kDeadlineExceeded, {"wait for a tensor"},
+Status late(const Channel& channel) {
+  return Status::error(StatusCode::kDeadlineExceeded, {"wait for a tensor", channel.peer_name()},
                        "no tensor arrived in time",
                        "wait longer, or check whether the peer is alive");
 }
@@ -82,7 +82,7 @@ Status Port::wait(Channel& channel, const std::function<bool()>& arrived, core::
     if (arrived()) return Status();
     if (!ended_.ok()) return ended_;
     const std::chrono::nanoseconds left = deadline.remaining();
-    if (left.count() <= 0) return late();
+    if (left.count() <= 0) return late(channel);
     const std::chrono::nanoseconds slice = std::min(left, polled ? pause : kLongestLead);
     pause = std::min(2 * pause, kLongestPause);
     if (led_) {

@@ -146,7 +146,7 @@ Completion SenderState::send(const TensorSpec& spec, ByteView bytes,
     if (!refused || hopeless) return sent;
     if (deadline.expired()) {
       return Completion(Status::error(
-          StatusCode::kDeadlineExceeded, {kSend},
+          StatusCode::kDeadlineExceeded, {kSend, channel_.peer_name()},
           "the receiver of \"" + name_ + "\" gave nothing back in time: " + sent.wait().message(),
           "or wait longer"));
     }
@@ -367,7 +367,8 @@ Status SenderState::close(std::chrono::nanoseconds timeout) {
   const std::string took = "the receiver of \"" + name_ + "\" took " + std::to_string(taken) +
                            " of " + std::to_string(last) + " tensors";
   if (waited.code() == StatusCode::kDeadlineExceeded) {
-    return Status::error(StatusCode::kDeadlineExceeded, {kClose}, took + " in time",
+    return Status::error(StatusCode::kDeadlineExceeded, {kClose, channel_.peer_name()},
+                         took + " in time",
                          "let it receive the others, and call close() again or wait longer");
   }
   all_known_ = true;

@@ -1,4 +1,4 @@
-"""What `make lint` skips as unchanged."""
+"""What `make lint` skips as unchanged, and the map of folders that it checks."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 sys.path.append(str(Path(__file__).parents[2] / "tools"))
+import check_folders
 import run_clang_tidy
 
 
@@ -78,3 +79,36 @@ def test_what_was_clean_is_remembered_and_without_a_cache_nothing_is(
     monkeypatch.setattr(run_clang_tidy, "CLEAN", tmp_path / "file" / "cache")
     run_clang_tidy.Remembered().add("name")
     assert "name" not in run_clang_tidy.Remembered()
+
+
+MAP = """# Contributing
+
+## Where things live
+
+| folder | what is in it |
+|---|---|
+| `src/core/` | status; `codec.h` is the codec |
+| `tests/` | `unit/` and `python/box/` |
+
+## House style
+
+| `docs/` | not in the map |
+"""
+FOLDERS = ("src/core", "tests/unit", "tests/python/box")
+
+
+def test_the_map_of_folders_is_whole() -> None:
+    files = ["README.md", *(f"{folder}/file" for folder in FOLDERS), "src/core/a/b/file"]
+    assert check_folders.faults(MAP, [*files, "src/core/a/file"]) == [
+        "CONTRIBUTING.md: the map lacks src/core/a/; say there what is in it"
+    ]
+    assert check_folders.faults(MAP, [*files, "docs/file"])[-1].endswith("say there what is in it")
+    assert check_folders.faults(MAP, [f"{folder}/file" for folder in FOLDERS]) == []
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_the_map_has_no_folder_that_is_gone(folder: str) -> None:
+    files = [f"{other}/file" for other in FOLDERS if other != folder]
+    assert f"CONTRIBUTING.md: the map has {folder}/, which does not exist" in check_folders.faults(
+        MAP, files
+    )

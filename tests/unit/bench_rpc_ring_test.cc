@@ -79,7 +79,7 @@ TEST_F(RpcRing, RefusesBytesThatItHasNoRoomFor) {
   ASSERT_TRUE(reader_.add(kBytes - 1).ok());
   const Status refused = reader_.add(2);
   EXPECT_EQ(refused.code(), StatusCode::kProtocolError);
-  EXPECT_THAT(refused.message(), HasSubstr("to ps: the peer wrote 2 bytes into a ring of 64"));
+  EXPECT_THAT(refused.message(), HasSubstr("from ps: the peer wrote 2 bytes into a ring of 64"));
   EXPECT_EQ(reader_.add(UINT64_MAX).code(), StatusCode::kProtocolError);
   EXPECT_EQ(reader_.available(), kBytes - 1) << "what was refused is not counted";
   EXPECT_EQ(reader_.peek(1000).size, kBytes - 1);

@@ -1,17 +1,24 @@
 #include "farwrite/completion.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
+#include "core/channel_end.h"
 #include "core/completion_state.h"
+#include "core/inside.h"
 
 namespace farwrite {
 namespace {
+
+using testing::StartsWith;
 
 const Status kFailed(StatusCode::kPeerDead, "gone");
 
@@ -46,6 +53,57 @@ TEST(Completion, IsWaitedForAgainAfterADeadline) {
   operation.state->finish(Status());
   EXPECT_TRUE(operation.completion.wait().ok());
   EXPECT_TRUE(operation.completion.settled());
+}
+
+TEST(Completion, NamesItsOperationAndItsPeerInEveryError) {
+  const auto named = [] {
+    Operation operation;
+    operation.state->belongs_to(nullptr, "write", "a:1");
+    return operation;
+  };
+  EXPECT_THAT(named().completion.wait(std::chrono::nanoseconds(0)).message(),
+              StartsWith("write to a:1: the operation is still under way at the deadline; "));
+  const Operation cancelled = named();
+  cancelled.completion.cancel();
+  EXPECT_THAT(cancelled.completion.wait().message(), StartsWith("write to a:1: cancelled by "));
+  const int ends = 0;
+  const core::Inside inside(&ends);
+  Operation within;
+  within.state->belongs_to(&ends, "read", "a:1");
+  EXPECT_THAT(within.completion.wait().message(), StartsWith("read from a:1: this thread runs "));
+}
+
+TEST(Completion, NamesItsOperationInTheReasonOfItsChannelsEnd) {
+  const auto reason = [](std::string_view operation) {
+    return Status::error(StatusCode::kPeerDead, {operation, "a:1", "shm"}, "gone", "restart it");
+  };
+  const std::string expected = "write to a:1 over shm: gone; restart it";
+  std::vector<std::string> told;
+  const auto tell = [&](const Status& status) { told.push_back(status.message()); };
+  Operation operation;
+  operation.completion.on_done(tell);
+  operation.completion.on_settled(tell);
+  operation.state->belongs_to(nullptr, "write", "a:1");
+  operation.state->finish(reason(core::kUseTheChannel));
+  operation.completion.on_done(tell);
+  operation.completion.on_settled(tell);
+  EXPECT_EQ(operation.completion.wait().message(), expected);
+  EXPECT_EQ(told, std::vector<std::string>(4, expected));
+
+  Operation read;
+  read.state->belongs_to(nullptr, "read", "a:1");
+  read.state->finish(reason(core::kUseTheChannel));
+  EXPECT_EQ(read.completion.wait().message(), "read from a:1 over shm: gone; restart it");
+
+  Operation late;  // it ended before the channel could name it
+  late.state->finish(reason(core::kUseTheChannel));
+  late.state->belongs_to(nullptr, "write", "a:1");
+  EXPECT_EQ(late.completion.wait().message(), expected);
+
+  Operation other;
+  other.state->belongs_to(nullptr, "write", "a:1");
+  other.state->finish(reason("lend"));
+  EXPECT_EQ(other.completion.wait().message(), reason("lend").message());
 }
 
 TEST(Completion, WakesEverybodyWhoWaits) {

@@ -57,6 +57,7 @@ class FakeDriver : public LaneDriver {
     const std::lock_guard<std::mutex> lock(mutex_);
     return arrived_.empty();
   }
+  const std::string& peer_name() const override { return peer_name_; }
   Status ended() const override {
     const std::lock_guard<std::mutex> lock(mutex_);
     return ended_;
@@ -64,6 +65,7 @@ class FakeDriver : public LaneDriver {
   std::atomic<int> armed{0};
 
  private:
+  const std::string peer_name_ = "a:1";
   NotificationInbox& inbox_;
   core::UniqueFd doorbell_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::mutex polling_;
@@ -124,8 +126,9 @@ TEST_F(Inbox, CountsMessagesApart) {
 }
 
 TEST_F(Inbox, StopsWaitingAtTheDeadline) {
-  EXPECT_EQ(take(core::Deadline::after(std::chrono::milliseconds(10))).status().code(),
-            StatusCode::kDeadlineExceeded);
+  const Status late = take(core::Deadline::after(std::chrono::milliseconds(10))).status();
+  EXPECT_EQ(late.code(), StatusCode::kDeadlineExceeded);
+  EXPECT_TRUE(late.message().starts_with("wait for a notification from a:1: ")) << late.message();
   lane_.arrive(1);
   EXPECT_EQ(take(core::Deadline::after(std::chrono::nanoseconds(0))).value().tag, 1u)
       << "what is there is taken without time to wait";

@@ -37,7 +37,8 @@ TEST(Status, LeavesOutWhatIsEmpty) {
   EXPECT_EQ(message({.operation = "allocate"}, "no space", "free some"),
             "allocate: no space; free some");
   EXPECT_EQ(message({.operation = "read", .fabric = "tcp"}, "gone", ""), "read over tcp: gone");
-  EXPECT_EQ(message({.operation = "read", .peer = "a:1"}, "", "retry"), "read to a:1; retry");
+  EXPECT_EQ(message({.operation = "read", .peer = "a:1"}, "", "retry"), "read from a:1; retry");
+  EXPECT_EQ(message({.operation = "write", .peer = "a:1"}, "", "retry"), "write to a:1; retry");
   EXPECT_EQ(message({.operation = ""}, "gone", "retry"), "gone; retry");
   EXPECT_EQ(message({.operation = ""}, "", ""), "");
 }

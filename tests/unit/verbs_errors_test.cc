@@ -33,7 +33,7 @@ TEST_P(VerbsStatusesTest, EndTheOperationInWordsAndTheChannel) {
   const Completion behind = a_.read({destination.data(), 100});
   const Status outcome = this->outcome(read);
   const std::string text = rnic_->wc_status_text(status);
-  EXPECT_THAT(outcome.message(), HasSubstr("read to the accepting side over verbs: "));
+  EXPECT_THAT(outcome.message(), HasSubstr("read from the accepting side over verbs: "));
   EXPECT_THAT(outcome.message(), HasSubstr("(" + text + ", status " + std::to_string(status) +
                                            ", vendor error 0x7b, on soft0, lane 0); "));
   EXPECT_EQ(this->outcome(behind).message(), outcome.message()) << "the first error is the cause";
@@ -67,7 +67,8 @@ TEST_F(VerbsErrorsTest, EveryKindOfOperationIsNamed) {
   for (const auto& [name, post] : kinds) {
     make();
     rnic_->fail_next(IBV_WC_RETRY_EXC_ERR, 0x81, nullptr, name == "flush" ? 1 : 0);
-    EXPECT_THAT(outcome(post()).message(), HasSubstr(name + " to the accepting side"));
+    EXPECT_THAT(outcome(post()).message(),
+                HasSubstr(name + (name == "read" ? " from" : " to") + " the accepting side"));
     close();
     a_ = {};
     b_ = {};

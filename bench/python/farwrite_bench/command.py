@@ -39,6 +39,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "bench",
         help="measure Farwrite against the physical limit of this machine",
         description="Measure Farwrite and the physical limit of this machine in turn, in one run.",
+        epilog="Example: farwrite bench p2p --quick",
     )
     kinds = parser.add_subparsers(metavar="BENCHMARK", required=True)
     for name in _needed(getattr(subparsers, "words", None) or ()):

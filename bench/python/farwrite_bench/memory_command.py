@@ -21,9 +21,10 @@ def add_parser(kinds: Subparsers) -> None:
     """Add the subcommand ``memory``."""
     parser = kinds.add_parser(
         "memory",
-        help="allocation, first use and copy kernels",
+        help="measure allocation, first use and copy kernels",
         description="Compare allocation with malloc, the first use of memory with the kernel's own"
         " prefault, and the copy kernels with each other.",
+        epilog="Example: farwrite bench memory --quick",
     )
     add_shared(parser, "--quick", "--json", "--markdown")
     parser.set_defaults(run=run)

@@ -39,11 +39,12 @@ def add_parser(kinds: Subparsers) -> None:
     """Add the subcommand ``p2p``."""
     parser = kinds.add_parser(
         "p2p",
-        help="two processes: write, read, notify, alias",
+        help="measure write, read, notify and alias between two processes",
         description="Move stamped payloads between two processes. write: the sender writes into the"
         " receiver's memory and notifies it. read: the receiver reads the sender's memory. notify:"
         " the sender sends a notification without bytes, in one row for all sizes. alias: the"
         " sender sends a notification, and the receiver opens a view of the sender's memory.",
+        epilog="Example: farwrite bench p2p --op write --sizes 4K,64M",
     )
     parser.add_argument(
         "--fabric",

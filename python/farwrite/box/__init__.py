@@ -59,3 +59,8 @@ def __getattr__(name: str) -> Any:
     if name == "training":
         return importlib.import_module("farwrite.box.training")
     raise AttributeError(f"module 'farwrite.box' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    """List the interface alone, and not the modules that hold it."""
+    return sorted({*__all__, "training"})

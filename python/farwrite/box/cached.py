@@ -8,12 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from farwrite.errors import DeadlineExceeded
+from farwrite.handle import Handle
 
 if TYPE_CHECKING:
     from farwrite.box.segment import Consistency, Segment
 
 
-class Cached:
+class Cached(Handle, elsewhere="pickle its array, or attach the segment in the other process"):
     """A local copy of a segment. `Segment.cached` creates it (Soft Memory Box, section 2).
 
     Reading `array` costs no access to the server. `stale` compares one number with the server's.

@@ -10,6 +10,7 @@ from farwrite.arguments import flag, index, instance, shown
 from farwrite.box.element import Elements, Layout, elements_of, factor_of, type_name
 from farwrite.box.update import Update
 from farwrite.errors import InvalidArgument, OutOfRange
+from farwrite.handle import Handle
 
 if TYPE_CHECKING:
     from farwrite.box.segment import Segment
@@ -18,7 +19,12 @@ Outcome = TypeVar("Outcome")
 _Operation = _farwrite.BoxOperation
 
 
-class Changes(abc.ABC, Generic[Outcome]):
+class Changes(
+    Handle,
+    abc.ABC,
+    Generic[Outcome],
+    elsewhere="attach the segment in the other process: client.attach(name)",
+):
     """The changes of a segment. The server applies those of one client in the order of the calls.
 
     Each change is applied wholly or not at all, and counts as one version. Changes of one segment

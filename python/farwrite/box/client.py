@@ -74,7 +74,7 @@ def connect(endpoint: str, *, timeout: float | None = 30.0, **device: Any) -> Cl
     return Client(native, limit)
 
 
-class Client(Closing):
+class Client(Closing, elsewhere="connect in the other process: farwrite.box.connect(endpoint)"):
     """A connection to a box. `connect` and `Server.connect` create it.
 
     Any thread may call any method at any time. A context manager: the end of the ``with`` block

@@ -29,6 +29,7 @@ def add_parser(subparsers: Subparsers) -> None:
         help="serve a parameter box, or list its segments",
         description="A box holds named segments of memory that many processes share. Its server"
         " adds up what they send.",
+        epilog="Example: farwrite box serve --listen 127.0.0.1:7800",
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     _add_serve(commands)
@@ -42,6 +43,7 @@ def _add_serve(commands: Subparsers) -> None:
         description="Serve a box. The first line printed is the address at which clients connect."
         " SIGINT, SIGTERM and SIGHUP end the server; nohup keeps SIGHUP away. With --snapshot it"
         " then writes a last snapshot, with every change that a client knows to be applied.",
+        epilog="Example: farwrite box serve --listen 127.0.0.1:7800 --snapshot snapshots",
     )
     serve.add_argument(
         "--listen", metavar="HOST:PORT",
@@ -83,8 +85,9 @@ def _add_serve(commands: Subparsers) -> None:
 def _add_list(commands: Subparsers) -> None:
     listing = commands.add_parser(
         "list",
-        help="print the segments of a box",
+        help="print the segments of a box as a table",
         description="Connect to a box and print its segments as a table.",
+        epilog="Example: farwrite box list 127.0.0.1:7800",
     )
     listing.add_argument("endpoint", metavar="HOST:PORT", help="address of the server")
     _add_token_file(listing)

@@ -8,9 +8,10 @@ from typing import SupportsIndex
 from farwrite.box.segment import Segment
 from farwrite.box.updates import Updates, Watch
 from farwrite.errors import Error
+from farwrite.handle import Handle
 
 
-class Event:
+class Event(Handle, elsewhere="take it by its name in the other process: client.event(name)"):
     """A named counter. `Client.event` creates it, or attaches the one of that name.
 
     An event is a segment without bytes. `signal` counts one up, and `wait` waits for a count. So a

@@ -11,9 +11,13 @@ import numpy.typing as npt
 from farwrite import _farwrite
 from farwrite.box.element import Layout
 from farwrite.errors import FailedPrecondition
+from farwrite.handle import Handle
 
 
-class Lease:
+class Lease(
+    Handle,
+    elsewhere="pickle a copy, lease.array.copy(), or attach the segment in the other process",
+):
     """One version of a segment, pinned. `Segment.lease` creates it.
 
     A context manager. The memory is the server's own on one host. It stays pinned until the lease

@@ -86,7 +86,7 @@ class DraftTarget:
             draft.drop()  # else the traceback of an exception would hold it
 
 
-class Publisher(Closing):
+class Publisher(Closing, elsewhere="open one in the other process: client.publisher(name, like)"):
     """Hands the versions of a model to many readers.
 
     `Client.publisher` and `Server.publisher` create it. A version becomes visible as a whole:

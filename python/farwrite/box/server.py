@@ -112,7 +112,10 @@ def serve(
     return server
 
 
-class Server(Closing):
+class Server(
+    Closing,
+    elsewhere="send its endpoint, and connect in the other process: farwrite.box.connect(endpoint)",
+):
     """The process that holds the segments of a box. `serve` creates it.
 
     Any thread may call any method at any time. A context manager: the end of the ``with`` block

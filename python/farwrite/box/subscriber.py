@@ -26,9 +26,13 @@ from farwrite.errors import (
     NotFound,
     ResourceExhausted,
 )
+from farwrite.handle import Handle
 
 
-class Model:
+class Model(
+    Handle,
+    elsewhere="pickle model.copy(), or subscribe in the other process: client.subscribe(name)",
+):
     """One version of a model, pinned. `Subscriber.latest` creates it.
 
     A context manager. ``model["w"]`` is a tensor, or a dict or list of tensors, as it was
@@ -166,7 +170,7 @@ class PublisherState:
     """Seconds since the newest version was published; None before the first."""
 
 
-class Subscriber(Closing):
+class Subscriber(Closing, elsewhere="subscribe in the other process: client.subscribe(name)"):
     """Reads the versions of a model. `Client.subscribe` creates it.
 
     Any thread may call any method at any time. A context manager: the end of the ``with`` block

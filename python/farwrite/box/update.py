@@ -7,9 +7,10 @@ from typing import Any
 
 from farwrite import _farwrite
 from farwrite.completion import Completion
+from farwrite.handle import Handle
 
 
-class Update:
+class Update(Handle, elsewhere="wait for the change here, and send the version"):
     """A change on its way to the server. The methods of `Segment.post` create it.
 
     Wait for it, poll it or await it. Dropping it does not cancel the change, which keeps its source

@@ -17,6 +17,7 @@ from farwrite.errors import (
     StatusCode,
     from_status,
 )
+from farwrite.handle import Handle
 from farwrite.lock import Lock
 
 _ENDED = (NotFound, Cancelled, FailedPrecondition)
@@ -61,7 +62,7 @@ async def wait_async(
         native.cancel(wait)
 
 
-class Updates:
+class Updates(Handle, elsewhere="attach the segment in the other process: client.attach(name)"):
     """The new versions of a segment as a stream. `Segment.updates` creates it.
 
     The constructor is internal.
@@ -95,7 +96,7 @@ class Updates:
         return self._version
 
 
-class Watch:
+class Watch(Handle, elsewhere="attach the segment in the other process: client.attach(name)"):
     """Calls a function after new changes. `Segment.on_update` creates it.
 
     A context manager. The calls also end when the segment is freed or the connection ends: the last

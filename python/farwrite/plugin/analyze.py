@@ -25,9 +25,10 @@ def add_parser(actions: Subparsers) -> None:
     """Add the action ``analyze``."""
     parser = actions.add_parser(
         "analyze",
-        help="list the edges between tasks of a saved graph, and how each is sized",
+        help="list the edges between tasks of a saved graph",
         description="Print the shapes and sizes that TensorFlow infers for the tensors that a saved"
         " graph sends between tasks. The graph is not run.",
+        epilog='Example: farwrite tensorflow analyze exported/ --place "ps.*=/job:ps/task:0"',
     )
     parser.add_argument(
         "model",

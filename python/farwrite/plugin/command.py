@@ -21,25 +21,39 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the subcommand ``tensorflow``."""
     parser = subparsers.add_parser(
         "tensorflow",
-        help="compile the TensorFlow plug-in, show its state, or analyze a graph",
+        help="compile the TensorFlow plug-in, or analyze a graph",
         description="Manage the TensorFlow plug-in. Farwrite compiles it once for the installed"
         " TensorFlow, at the first use or with `farwrite tensorflow build`, and caches it.",
+        epilog="Example: farwrite tensorflow build",
     )
     actions = parser.add_subparsers(metavar="ACTION", required=True)
-    build = actions.add_parser("build", help="compile the plug-in now, unless it is cached")
+    build = actions.add_parser(
+        "build",
+        help="compile the plug-in now, unless it is cached",
+        description="Print the path of the plug-in when it is compiled.",
+        epilog="Example: farwrite tensorflow build --jobs 2",
+    )
     build.add_argument(
         "--jobs",
         type=_jobs,
         help="number of files to compile at once (default: as many as CPUs and memory allow)",
     )
     build.set_defaults(run=run_build)
-    actions.add_parser("info", help="show TensorFlow, plug-in, compiler and cache").set_defaults(
-        run=run_info
+    shown = actions.add_parser(
+        "info",
+        help="show TensorFlow, plug-in, compiler and cache",
+        description="The exit status is 1 if the plug-in is unavailable on this machine.",
+        epilog="Example: farwrite tensorflow info",
     )
+    shown.set_defaults(run=run_info)
     analyze.add_parser(actions)
-    actions.add_parser("clean", help="delete the compiled plug-ins from the cache").set_defaults(
-        run=run_clean
+    clean = actions.add_parser(
+        "clean",
+        help="delete the compiled plug-ins from the cache",
+        description="Print how many bytes are freed. The next use compiles the plug-in again.",
+        epilog="Example: farwrite tensorflow clean",
     )
+    clean.set_defaults(run=run_clean)
 
 
 def run_build(arguments: argparse.Namespace) -> int:

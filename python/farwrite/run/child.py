@@ -18,8 +18,8 @@ from pathlib import Path
 from types import FrameType
 from typing import IO
 
-from farwrite.errors import NotFound, PermissionDenied
 from farwrite.run.inside import MODE
+from farwrite.run.program import not_started
 from farwrite.run.summary import VARIABLE, Summary, read_summaries
 
 HOOK = Path(__file__).parent / "hook"
@@ -148,15 +148,8 @@ def started(
     try:
         try:
             child = subprocess.Popen(list(command), env=environment, stdin=stdin, stdout=output)
-        except FileNotFoundError as error:
-            raise NotFound(
-                f"farwrite run: cannot find the command {error.filename}; check its name and PATH"
-            ) from error
-        except PermissionError as error:
-            raise PermissionDenied(
-                f"farwrite run: cannot run {error.filename}: {error.strerror};"
-                " name an executable program"
-            ) from error
+        except OSError as error:
+            raise not_started(command[0], error) from error
         for number in early:
             child.send_signal(number)
         yield child

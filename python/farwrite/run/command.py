@@ -24,6 +24,7 @@ from farwrite.run.child import Run, run_command
 from farwrite.run.grpc import run_grpc
 from farwrite.run.inside import OR_GRPC
 from farwrite.run.page import html
+from farwrite.run.program import check_program
 from farwrite.run.report import as_json, table
 from farwrite.run.standard_input import StandardInput
 
@@ -40,12 +41,13 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the subcommand ``run``."""
     parser = subparsers.add_parser(
         "run",
-        help="run an unmodified distributed TensorFlow program, or a gRPC program, on Farwrite",
+        help="run an unmodified TensorFlow or gRPC program on Farwrite",
         usage="farwrite run [options] -- command [argument ...]",
         description="Run a TensorFlow program that uses plain gRPC on Farwrite. Its Python"
         " processes and their child processes load the plug-in right after they import TensorFlow."
         " A summary goes to standard error. The exit status is the command's, 127 if the command"
         " does not exist, or 126 if it cannot be run.",
+        epilog="Example: farwrite run --compare -- python train.py",
     )
     parser.add_argument(
         "--grpc",
@@ -101,6 +103,10 @@ def run(arguments: argparse.Namespace) -> int:
     for path in (arguments.json, arguments.report):
         if path is not None:
             _check_writable(path)
+    try:
+        check_program(command[0])
+    except (NotFound, PermissionDenied) as error:
+        return _not_started(error)
     _build_first()
     options = {"FARWRITE_TF_ALLOCATION": arguments.allocation} if arguments.allocation else {}
     if arguments.or_grpc:

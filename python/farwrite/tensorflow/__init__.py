@@ -157,6 +157,11 @@ def _text(function: Callable[[], bytes]) -> str:
     return function().decode()
 
 
+def __dir__() -> list[str]:
+    """List the interface alone."""
+    return sorted(__all__)
+
+
 class _Metrics:
     """The source of the metrics that the process serves."""
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/channel_end.h"
+
 namespace farwrite::fabric::shm {
 ShmLink::ShmLink(Attachment attachment, const AttachRequest& request, core::EventLoop& loop,
                  std::chrono::nanoseconds idle_time, FindSegment find_export)
@@ -133,7 +135,7 @@ void ShmLink::poison(const Status& reason, bool dead) {
 void ShmLink::on_peer_process_gone() {
   if (pidfd_.valid()) loop_.remove_fd(pidfd_.get());
   grants_.peer_died();
-  poison(error(StatusCode::kPeerDead, "use the channel", "the peer's process is gone",
+  poison(error(StatusCode::kPeerDead, core::kUseTheChannel, "the peer's process is gone",
                "restart it and connect again"),
          /*dead=*/true);
 }

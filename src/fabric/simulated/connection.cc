@@ -8,6 +8,8 @@
 #include <cstring>
 #include <utility>
 
+#include "core/channel_end.h"
+
 namespace farwrite::fabric {
 namespace {
 
@@ -438,7 +440,7 @@ void Connection::finish_all(SideIndex side, StatusCode code, const std::string& 
     // A fetched transfer belongs to the wire by now, and its poster has its outcome.
     if (transfer->completion == nullptr && code == StatusCode::kCancelled) continue;
     transfer->over = true;
-    transfer->failure = broken(side, "finish an operation");
+    transfer->failure = broken(side, core::kUseTheChannel);
     outcomes.finish(std::exchange(transfer->completion, nullptr), transfer->failure);
   }
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "core/channel_end.h"
 #include "core/status_wire.h"
 #include "fabric/tcp/tcp_link.h"
 
@@ -180,11 +181,11 @@ void TcpLane::look() {
   } else if (reason.ok()) {
     reason =
         look.error == 0
-            ? link_.error(StatusCode::kPeerDead, "use the channel",
+            ? link_.error(StatusCode::kPeerDead, core::kUseTheChannel,
                           "the peer's process ended, or its host closed the connection",
                           "restart the peer and connect again")
             : Status::system_error(
-                  StatusCode::kPeerDead, {"use the channel", link_.peer_name_, "tcp"},
+                  StatusCode::kPeerDead, {core::kUseTheChannel, link_.peer_name_, "tcp"},
                   look.error == EBADMSG ? "bytes were changed in transit" : "the connection broke",
                   look.error, "check that the peer and the network are up, and connect again");
   }

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "core/channel_end.h"
+
 namespace farwrite::fabric::tcp {
 namespace {
 
@@ -43,12 +45,12 @@ TcpLink::~TcpLink() {
 }
 
 Status TcpLink::closed() const {
-  return error(StatusCode::kCancelled, "finish an operation", "the channel was closed",
+  return error(StatusCode::kCancelled, core::kUseTheChannel, "the channel was closed",
                "keep it open until its operations end");
 }
 
 Status TcpLink::closed_by_peer() const {
-  return error(StatusCode::kUnavailable, "finish an operation", "the peer closed the channel",
+  return error(StatusCode::kUnavailable, core::kUseTheChannel, "the peer closed the channel",
                "connect again");
 }
 

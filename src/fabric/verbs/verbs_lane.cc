@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/channel_end.h"
 #include "fabric/verbs/verbs_link.h"
 
 namespace farwrite::fabric::verbs {
@@ -353,7 +354,7 @@ void VerbsLane::look_for_end() {
   shut();
   Status reason = sender_->failure();
   if (reason.ok()) {
-    reason = link_.error(StatusCode::kPeerDead, "use the channel",
+    reason = link_.error(StatusCode::kPeerDead, core::kUseTheChannel,
                          "the peer's process ended, or its host closed the connection",
                          "restart the peer and connect again");
   }

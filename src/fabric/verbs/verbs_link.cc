@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/channel_end.h"
 #include "fabric/link_flush.h"
 
 namespace farwrite::fabric::verbs {
@@ -41,7 +42,7 @@ VerbsLink::VerbsLink(core::EventLoop& loop, std::shared_ptr<Adapter> adapter,
 VerbsLink::~VerbsLink() {
   adapter_->remove(*this);
   if (live_) loop_.remove_fd(cm_->fd());
-  const Status reason = error(StatusCode::kCancelled, "finish an operation",
+  const Status reason = error(StatusCode::kCancelled, core::kUseTheChannel,
                               "the channel was closed", "keep it open until its operations end");
   for (const auto& lane : lanes_) lane->close(reason);
   granted_.settle_all();
@@ -64,7 +65,7 @@ Status VerbsLink::go_live() {
 
 void VerbsLink::device_failed(const std::string& sentence) {
   for (const auto& lane : lanes_) {
-    lane->fail(error(StatusCode::kUnavailable, "use the channel", sentence,
+    lane->fail(error(StatusCode::kUnavailable, core::kUseTheChannel, sentence,
                      "connect again once the adapter works"));
   }
 }

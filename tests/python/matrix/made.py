@@ -37,6 +37,10 @@ ONLY: set[str] = set()
 """The calls that are made besides those that close, if not all."""
 
 
+NO_OPERATION = ("use the channel", "finish an operation", "wait: ", "wait to ")
+"""What an error calls an operation that it does not know."""
+
+
 class AlarmError(KeyboardInterrupt):
     """What the signal handler raises. An event loop lets it pass, as it does with Ctrl-C."""
 
@@ -121,6 +125,8 @@ class Made:
             # An error names the operation, the cause, and what to do.
             if says and not (": " in says and "; " in says):
                 return f"{self.name}: the error does not say what to do: {says}"
+            if says.startswith(NO_OPERATION):
+                return f"{self.name}: the error does not name the operation: {says}"
         if self.over_its_limit > ALLOWANCE and not self.waits(fault, fabric):
             over = f"{self.over_its_limit:.1f} s longer than its limit"
             return f"{self.name}: {self.outcome} {over} ({self.row.limit.means})"

@@ -75,10 +75,11 @@ def add_parser(kinds: Subparsers) -> None:
     """Add the subcommand ``assign``."""
     parser = kinds.add_parser(
         "assign",
-        help="TensorFlow: add a worker's vector to a parameter server's variable",
+        help="measure adding to a variable of another TensorFlow task",
         description="Measure how many bytes per second assign_add adds to a variable of another"
         " task. One process, stock gRPC and Farwrite take turns. This is the benchmark of"
         " TensorFlow's issues 4498 and 6116. Needs TensorFlow.",
+        epilog="Example: farwrite bench assign --megabytes 10,100",
     )
     parser.add_argument(
         "--megabytes",

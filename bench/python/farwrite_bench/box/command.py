@@ -70,11 +70,12 @@ def add_parser(kinds: Subparsers) -> None:
     """Add the subcommand ``box``."""
     parser = kinds.add_parser(
         "box",
-        help="the parameter box: against raw limits, and against MPI in emulated training",
+        help="measure the parameter box beside raw limits and MPI",
         description="Measure the parameter box: small reads, accumulate, publishing, bandwidth of"
         " many processes, and the asynchronous training of four networks, emulated, beside OpenMPI."
         " A checkout on Debian unpacks OpenMPI by itself. By default the run takes less than 10"
         " minutes on two processors.",
+        epilog="Example: farwrite bench box --test latency --quick",
     )
     add_choices(parser, "--test", TESTS)
     add_choices(parser, "--model", NETWORKS)

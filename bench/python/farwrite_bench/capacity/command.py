@@ -58,10 +58,11 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the command ``plan``."""
     parser = subparsers.add_parser(
         "plan",
-        help="predict the step of a training job on more workers, and what limits it",
+        help="predict a training step on more workers, and what limits it",
         description="Predict how long a training step takes on one to thousands of workers, how"
         " much of that is communication, and what limits it, from costs that are measured once on"
         " this machine (a minute; needs TensorFlow).",
+        epilog="Example: farwrite plan --model vgg16 --workers 8",
     )
     what = parser.add_mutually_exclusive_group()
     what.add_argument(

@@ -56,9 +56,10 @@ def add_parser(kinds: Subparsers) -> None:
     """Add the subcommand ``collective``."""
     parser = kinds.add_parser(
         "collective",
-        help="TensorFlow: an all-reduce between two workers",
+        help="measure an all-reduce between two TensorFlow workers",
         description="Measure how long the all-reduce of a variable takes between two workers of a"
         " MultiWorkerMirroredStrategy. Stock gRPC and Farwrite take turns. Needs TensorFlow.",
+        epilog="Example: farwrite bench collective --megabytes 64",
     )
     parser.add_argument(
         "--megabytes",

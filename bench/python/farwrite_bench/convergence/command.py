@@ -56,11 +56,12 @@ def add_parser(kinds: Subparsers) -> None:
     """Add the subcommand ``convergence``."""
     parser = kinds.add_parser(
         "convergence",
-        help="TensorFlow: the time to a stated quality of three whole trainings",
+        help="measure the time to a stated quality in training",
         description="Train three tasks to a stated quality with parameter servers and workers in"
         " processes of their own, which read their data from disk: image recognition, sequence to"
         " sequence, and sentence embedding. All transports take the same steps, bit for bit, so"
         " that only time differs. Needs TensorFlow; without --data, scikit-learn for the images.",
+        epilog="Example: farwrite bench convergence --task images",
     )
     add_choices(parser, "--task", TASKS)
     parser.add_argument(

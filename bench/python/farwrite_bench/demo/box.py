@@ -49,10 +49,11 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the subcommand ``box``."""
     parser = subparsers.add_parser(
         "box",
-        help="hand a model to several readers over a parameter box and in two other ways",
+        help="hand a model to other processes over a box, and other ways",
         description="A trainer hands versions of a model to several processes: over a parameter"
         " box, through multiprocessing.shared_memory, and by a file. Each reader checks the"
         " version that it gets.",
+        epilog="Example: farwrite demo box --readers 4",
     )
     parser.add_argument("--size", type=size, default="256M", help="of the model (default: 256M)")
     parser.add_argument(

@@ -32,10 +32,11 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the command ``demo``."""
     parser = subparsers.add_parser(
         "demo",
-        help="hand a 1 GB array to another process in four ways and compare them",
+        help="hand 1 GB to another process in four ways, and compare them",
         description="Hand a NumPy array to a second process in four ways: pickled over a pipe,"
         " through shared_memory, by Farwrite's write and by Farwrite's alias. Every byte of every"
         " transfer is checked.",
+        epilog="Example: farwrite demo --size 256M",
     )
     parser.add_argument("--size", type=_size, default="1G", help="size of the array (default: 1G)")
     parser.add_argument(

@@ -67,10 +67,11 @@ def add_parser(kinds: Subparsers) -> None:
     """Add the subcommand ``feed``."""
     parser = kinds.add_parser(
         "feed",
-        help="TensorFlow: feeds and fetches of a client of a server in another process",
+        help="measure feeds and fetches of a TensorFlow client",
         description="Measure how long a v1 client, whose master is in another process, takes to"
         " feed a tensor and to fetch one. Servers of stock gRPC and of Farwrite take turns. Needs"
         " TensorFlow.",
+        epilog="Example: farwrite bench feed --sizes 4K,64M",
     )
     parser.add_argument(
         "--sizes",

@@ -33,10 +33,11 @@ def add_parser(kinds: Subparsers) -> None:
     """Add the subcommand ``gpu``."""
     parser = kinds.add_parser(
         "gpu",
-        help="two processes on one GPU, beside the driver's own copies and PyTorch",
+        help="measure moving bytes between two processes on one GPU",
         description="Move bytes between two processes on one GPU, and between the GPU and the"
         " other process's host memory, in turns with the driver's copies in one process. Needs"
         " NVIDIA's driver; with PyTorch also its way to share tensors.",
+        epilog="Example: farwrite bench gpu --quick",
     )
     parser.add_argument(
         "--gpu", type=int, default=0, metavar="N", help="number of the GPU (default: 0)"

@@ -53,12 +53,13 @@ def add_parser(kinds: Subparsers) -> None:
     """Add the subcommand ``grpc``."""
     parser = kinds.add_parser(
         "grpc",
-        help="unmodified gRPC programs over Farwrite, TCP and unix sockets, beside MPI",
+        help="measure gRPC programs over Farwrite, TCP and MPI",
         description="Measure a plain C++ program of gRPC: latency, bandwidth, throughput of"
         " parameter servers, nodes that all call each other, the receiver's processor time, new"
         " and idle connections, and gRPC's own benchmark. Transports take turns. A checkout"
         " on Debian 12 unpacks gRPC and compiles the program by itself. By default the run takes"
         " less than 10 minutes on two processors.",
+        epilog="Example: farwrite bench grpc latency --quick",
     )
     add_arguments(parser)
     add_shared(parser, "--json", "--svg", "--markdown")

@@ -55,10 +55,11 @@ def add_parser(kinds: Subparsers) -> None:
     """Add the subcommand ``peers``."""
     parser = kinds.add_parser(
         "peers",
-        help="two processes: Farwrite beside UCX, OpenMPI, NIXL, Mooncake, gloo, gRPC, ...",
+        help="compare Farwrite with UCX, OpenMPI, NIXL, gRPC and others",
         description="Move stamped payloads between two processes of this host, by Farwrite and by"
         " other libraries in turn, each with its own best settings. The receiver reads every byte."
         " A library that is not installed is a row that says how to install it.",
+        epilog="Example: farwrite bench peers --peer gloo --sizes 4K,64M",
     )
     add_choices(parser, "--peer", [peer.key for peer in PEERS if peer.key not in OURS])
     parser.add_argument(

@@ -28,6 +28,7 @@ def add_parser(subparsers: Subparsers) -> None:
         description="Make one HTML page, which needs no other file, of all JSON files that farwrite"
         " bench wrote into a folder: figures, tables, what the papers measured, and where Farwrite"
         " does not help.",
+        epilog="Example: farwrite report results",
     )
     parser.add_argument("folder", type=Path, metavar="DIR", help="folder of the JSON files")
     parser.add_argument(

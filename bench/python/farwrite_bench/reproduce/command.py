@@ -32,10 +32,11 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the command ``reproduce``."""
     parser = subparsers.add_parser(
         "reproduce",
-        help="run all benchmarks of the papers' experiments, and make one page of the results",
+        help="run the papers' benchmarks, and make one page of results",
         description="Run all benchmarks in order, each alone on the machine, and make one page of"
         " the results. A later run continues an interrupted one: parts that have finished are"
         " kept. Needs TensorFlow.",
+        epilog="Example: farwrite reproduce --quick",
     )
     parser.add_argument(
         "--quick",

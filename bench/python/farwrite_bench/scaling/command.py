@@ -59,11 +59,12 @@ def add_parser(kinds: Subparsers) -> None:
     """Add the subcommand ``scaling``."""
     parser = kinds.add_parser(
         "scaling",
-        help="TensorFlow: more machines, in network namespaces with shaped links",
+        help="train the papers' networks on more and more machines",
         description="Train the papers' networks on more and more machines. As root, each machine is"
         " a network namespace with a shaped link; otherwise all are processes on the loopback. The"
         " computation is emulated, so that two cores can carry eight machines. Each step is also"
         " predicted by the model of farwrite plan. Needs TensorFlow.",
+        epilog="Example: farwrite bench scaling --quick",
     )
     add_choices(parser, "--model", [network.key for network in SIX], default=", ".join(MODELS))
     add_choices(parser, "--transport", TRANSPORTS, default="grpc, farwrite")

@@ -50,10 +50,11 @@ def add_parser(kinds: Subparsers) -> None:
     """Add the subcommand ``sizes``."""
     parser = kinds.add_parser(
         "sizes",
-        help="TensorFlow: sizes of the tensors of the papers' networks",
+        help="show the sizes of the tensors of the papers' networks",
         description="Run steps of the papers' networks over Farwrite, and show how large the"
         " tensors are that cross tasks. farwrite run shows the same for a program of yours. Needs"
         " TensorFlow.",
+        epilog="Example: farwrite bench sizes --model vgg16",
     )
     add_choices(parser, "--model", NETWORKS, default="the six of the paper")
     add_shared(parser, "--json", "--markdown")

@@ -51,11 +51,12 @@ def add_parser(kinds: Subparsers) -> None:
     """Add the subcommand ``step``."""
     parser = kinds.add_parser(
         "step",
-        help="TensorFlow: small steps of four kinds of programs",
+        help="measure small steps of four kinds of TensorFlow programs",
         description="Measure how long a small step takes, and what it costs in processor time and"
         " control calls: a v1 session, a TF2 function over two tasks, a function that a"
         " coordinator schedules, and an eager operation on another task. Stock gRPC, Farwrite"
         " without and with control calls, and one process take turns. Needs TensorFlow.",
+        epilog="Example: farwrite bench step --quick",
     )
     add_choices(parser, "--kind", KINDS)
     add_choices(parser, "--way", WAYS)

@@ -72,11 +72,12 @@ def add_parser(kinds: Subparsers) -> None:
     """Add the subcommand ``ablations``."""
     parser = kinds.add_parser(
         "ablations",
-        help="TensorFlow: what zero copy, pushing and each allocation policy gain",
+        help="measure what each way to send a tensor gains",
         description="Measure the step time of a communication-bound network and of small tensors in"
         " several ways: over stock gRPC; on request, with and without a copy at the sender; pushed"
         " into the receiver's memory; with each allocation policy. Also count registrations, and"
         " measure the throughput of copies by size. Needs TensorFlow.",
+        epilog="Example: farwrite bench ablations --quick",
     )
     add_choices(parser, "--way", ABLATIONS)
     add_number(parser, "--rounds", 25)

@@ -72,11 +72,12 @@ def add_parser(kinds: Subparsers) -> None:
     """Add the subcommand ``tensor``."""
     parser = kinds.add_parser(
         "tensor",
-        help="TensorFlow: a variable of one process, used in another",
+        help="measure a tensor that another TensorFlow process uses",
         description="Measure how much time a tensor adds to a step of a TensorFlow session when"
         " another process uses it. slice takes one element of the tensor, reduce_max reads all of"
         f" it. parallel sends {PARALLEL_TENSORS} tensors of {format_size(PARALLEL_BYTES)} at once,"
         f" and chain {CHAIN_HOPS} dependent ones of {CHAIN_BYTES} bytes. Needs TensorFlow.",
+        epilog="Example: farwrite bench tensor --sizes 4K,64M",
     )
     parser.add_argument(
         "--sizes",

@@ -55,11 +55,12 @@ def add_parser(kinds: Subparsers) -> None:
     """Add the subcommand ``train``."""
     parser = kinds.add_parser(
         "train",
-        help="TensorFlow: the papers' networks with parameter servers",
+        help="train the papers' networks in TensorFlow",
         description="Train the papers' networks with parameter servers and workers in processes of"
         " their own, with synthetic data. All transports take turns with the same graph in one"
         " process, so that the time of communication can be told from computation. Needs"
         " TensorFlow.",
+        epilog="Example: farwrite bench train --model vgg16 --workers 2",
     )
     add_choices(parser, "--model", NETWORKS, default="the six of the paper")
     add_choices(parser, "--transport", TRANSPORTS)

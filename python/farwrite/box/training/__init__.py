@@ -21,3 +21,9 @@ from farwrite.box.training.termination import Termination
 from farwrite.box.training.weights import read_weights
 
 __all__ = ["SEASGD", "AsyncSGD", "BoxGroup", "HybridSEASGD", "Termination", "read_weights"]
+
+
+def __dir__() -> list[str]:
+    """List the interface alone, and not the modules that hold it."""
+    loaded = {"keras", "torch"} & globals().keys()  # a program imports them by these names
+    return sorted({*__all__, *loaded})

@@ -13,6 +13,7 @@ from farwrite.box.training.seasgd import SEASGD
 from farwrite.box.training.shapes import Array, Nonfinite, checked_choice, finite
 from farwrite.box.training.termination import Termination
 from farwrite.box.training.weights import read_weights
+from farwrite.handle import Handle
 from farwrite.optional import import_optional
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def read_model(client: Client, name: str, model: Any, timeout: float | None = 30
     return version
 
 
-class SEASGDCallback(keras.callbacks.Callback):  # type: ignore[misc]
+class SEASGDCallback(Handle, keras.callbacks.Callback):  # type: ignore[misc]
     """Exchanges a model's trainable weights with the box after each batch, as `SEASGD` does.
 
     `fit` starts from the shared weights: those of the worker that trains first. It ends with the
@@ -165,3 +166,8 @@ def _values_of(model: Any) -> dict[str, Array]:
 def _assign(model: Any, values: dict[str, Array]) -> None:
     for weight, value in zip(model.trainable_variables, values.values(), strict=True):
         weight.assign(value)
+
+
+def __dir__() -> list[str]:
+    """List the interface alone."""
+    return sorted(__all__)

@@ -175,3 +175,8 @@ def _assign(parameters: dict[str, Any], values: dict[str, Array]) -> None:
             given = torch.from_numpy(values[name])
             if given.data_ptr() != parameter.data_ptr():
                 parameter.copy_(given)
+
+
+def __dir__() -> list[str]:
+    """List the interface alone."""
+    return sorted(__all__)

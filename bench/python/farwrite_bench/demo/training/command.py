@@ -35,10 +35,11 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the subcommand ``training``."""
     parser = subparsers.add_parser(
         "training",
-        help="train a network with TensorFlow over stock gRPC and over Farwrite, and compare them",
+        help="train over stock gRPC and over Farwrite, and compare",
         description="One parameter server, two workers and a coordinator train a network on"
         " scikit-learn's digits, first over stock gRPC and then over Farwrite. The command writes"
         " report.html, report.svg and results.json. Needs TensorFlow and scikit-learn.",
+        epilog="Example: farwrite demo training --output demo",
     )
     add_choices(parser, "--transport", TRANSPORTS)
     add_choices(parser, "--model", MODELS)

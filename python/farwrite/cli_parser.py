@@ -1,0 +1,99 @@
+"""The parser of every command: what the command is for, an example, and the nearest name."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    SubParsersAction = argparse._SubParsersAction[Any]
+else:
+    SubParsersAction = argparse._SubParsersAction
+
+ALIKE = 0.6
+
+Names = TypeVar("Names")
+
+
+def did_you_mean(word: str, names: Iterable[str], alike: float = ALIKE) -> str:
+    """Return the end of a sentence about the unknown `word`: the name of `names` nearest to it.
+
+    It is empty if no name is as near as `alike`, from 0 to 1.
+    """
+    nearest = difflib.get_close_matches(word, names, n=1, cutoff=alike)
+    return f"; did you mean {nearest[0]!r}?" if nearest else ""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose help begins with its command's purpose, and whose errors suggest a name.
+
+    The parsers of its subcommands are of this class. Their epilog is one example of a command line.
+    """
+
+    purpose = ""
+    """What the command is for, in a few words; the `help` of `add_parser`."""
+
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        self.register("action", "parsers", Subparsers)
+
+    def format_help(self) -> str:
+        """Return the help; its first line is the command's name and purpose, as in a manual."""
+        heading = f"{self.prog} - {self.purpose}\n\n" if self.purpose else ""
+        return heading + super().format_help()
+
+    def parse_known_args(  # type: ignore[override]  # of overloads, one is enough here
+        self, args: Sequence[str] | None = None, namespace: Names | None = None
+    ) -> tuple[Any, list[str]]:
+        """Parse as the base class, but refuse unknown arguments here.
+
+        The base class leaves them to the parser of `farwrite`, which does not know the options of
+        the command, and prints its own usage.
+        """
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            option = unknown[0].partition("=")[0]
+            known = self._option_string_actions if option.startswith("-") else ()
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{did_you_mean(option, known)}")
+        return parsed, unknown
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        names = [str(choice) for choice in action.choices]
+        deeper = [name for name in _subcommands(action) if name.endswith(f" {value}")]
+        hint = did_you_mean(str(value), names) or did_you_mean(str(value), deeper, alike=0)
+        raise argparse.ArgumentError(
+            action, f"invalid choice: {value!r}{hint} (choose from {', '.join(map(repr, names))})"
+        )
+
+
+class Subparsers(SubParsersAction):
+    """The subcommands of a command, and the command line that they are made for."""
+
+    words: Sequence[str] | None = None
+    """The words after `farwrite`. None means any command line, as the reference pages need."""
+
+    def add_parser(self, name: str, **keywords: Any) -> Any:
+        """Add a subcommand; `help` becomes the first line of its help."""
+        parser = super().add_parser(name, **keywords)
+        parser.purpose = (keywords.get("help") or "").replace("%%", "%")
+        return parser
+
+    def needs(self, command: str, commands: Iterable[str]) -> bool:
+        """Tell whether parsing `words` needs the parser of `command`, one of `commands`."""
+        if not self.words or self.words[0].startswith(("-h", "--h")):
+            return True
+        return command in self.words or not set(self.words) & set(commands)
+
+
+def _subcommands(action: argparse.Action) -> Iterator[str]:
+    """Yield the subcommands of the commands that `action` chooses from, as they are typed."""
+    if not isinstance(action, Subparsers):
+        return
+    for parser in action.choices.values():
+        for inner in parser._actions:
+            if isinstance(inner, Subparsers):
+                yield from (choice.prog for choice in inner.choices.values())

@@ -1,0 +1,28 @@
+"""Handle: the base class of objects that work in one process alone."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NoReturn
+
+
+class Handle:
+    """What holds memory, a connection or an operation of this process.
+
+    It cannot be pickled, copied or sent to another process: the error says what to do there
+    instead, which a class gives as `elsewhere`. A user's subclass may define ``__reduce__``.
+    """
+
+    __slots__ = ()
+    _elsewhere: ClassVar[str] = "make one in the other process"
+
+    def __init_subclass__(cls, *, elsewhere: str = "", **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if elsewhere:
+            cls._elsewhere = elsewhere
+
+    def __getstate__(self) -> NoReturn:
+        # As Python's own error: libraries that try to pickle an object catch this one.
+        raise TypeError(
+            f"cannot pickle or copy '{type(self).__name__}' objects, which work in the process"
+            f" that made them alone; {self._elsewhere}"
+        )
