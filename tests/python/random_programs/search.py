@@ -30,6 +30,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from random_programs.program import (
+    BUILT_WORLDS,
     FABRICS,
     WORLDS,
     Program,
@@ -39,6 +40,7 @@ from random_programs.program import (
     run,
     smaller,
     steps_of,
+    world_of,
 )
 
 BATCH = 12
@@ -164,7 +166,9 @@ def main() -> int:
     )
     parser.add_argument("--minutes", type=float, default=40)
     parser.add_argument("--seed", type=int, help="the first seed, by default a new one")
-    parser.add_argument("--worlds", nargs="+", default=list(WORLDS), choices=WORLDS)
+    built = [name for name in BUILT_WORLDS if world_of(name).is_built()]
+    worlds = [*WORLDS, *built]
+    parser.add_argument("--worlds", nargs="+", default=worlds, choices=(*WORLDS, *BUILT_WORLDS))
     parser.add_argument("--repeat", action="append", metavar="PROGRAM", help="run this program")
     given = parser.parse_args()
     if given.repeat:
@@ -172,6 +176,9 @@ def main() -> int:
         return 0
     seed = int(time.time()) * 1000 if given.seed is None else given.seed
     print(f"random programs for {given.minutes:g} minutes, from seed {seed} on", flush=True)
+    for name, needed in BUILT_WORLDS.items():
+        if name not in built:
+            print(f"left out: {name}, which needs: {needed}", flush=True)
     return int(search(60 * given.minutes, seed, given.worlds) > 0)
 
 
