@@ -64,6 +64,7 @@ void Connection::tcp_has_read(const absl::Status& status) {
     fail(why);
     return below_->schedule(reader.closure, why);
   }
+  if (!status.ok()) tcp_has_ended(status);
   if (known != nullptr) has_pair(known);
   write_own_frames();
   if (guards) guard();
@@ -113,6 +114,7 @@ void Connection::tcp_write(const Writer& writer) {
 }
 
 void Connection::tcp_has_written(const absl::Status& status) {
+  if (!status.ok()) tcp_has_ended(status);
   grpc_closure* written = nullptr;
   Writer queued;
   {
@@ -126,6 +128,22 @@ void Connection::tcp_has_written(const absl::Status& status) {
   }
   write_own_frames();
   if (written != nullptr) below_->schedule(written, status);
+}
+
+// The rest of the upgrade does not come. A write that waits for it, or for a peer that has not
+// switched, would never end, and gRPC closes no connection under a write.
+void Connection::tcp_has_ended(const absl::Status& why) {
+  bool streams = false;
+  {
+    const std::lock_guard lock(mutex_);
+    streams = writing_ == Way::kStream;
+    if (!streams && !Settings::is_required()) return;
+  }
+  if (streams) {
+    fail(why);
+  } else {
+    shutdown(why);
+  }
 }
 
 void Connection::write_own_frames() {

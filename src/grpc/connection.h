@@ -108,6 +108,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool waits_for_upgrade() const;
   void tcp_write(const Writer& writer);
   void tcp_has_written(const absl::Status& status);
+  void tcp_has_ended(const absl::Status& why);
   void write_own_frames();
   void guard();
   void guard_ended(const absl::Status& status);

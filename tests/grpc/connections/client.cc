@@ -3,7 +3,7 @@
 //   connection_client CASE PORT...
 //
 // Ends with status 0 if the case holds. A line "now: ..." asks the test to do something to the
-// server.
+// server. The case obey makes the calls that lines of its input order (kept_client.cc).
 #include "client.h"
 
 #include <chrono>
@@ -84,6 +84,7 @@ int main(int argc, char** argv) {
       {"keep_messages_up", keep_messages_up},
       {"keep_messages_both_ways", keep_messages_both_ways},
       {"send_static_messages", send_static_messages},
+      {"obey", obey},
   };
   const auto found = argc < 3 ? cases.end() : cases.find(argv[1]);
   if (found == cases.end()) {

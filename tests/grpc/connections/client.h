@@ -50,5 +50,6 @@ void send_static_messages(const Ports& ports);
 void keep_messages_down(const Ports& ports);
 void keep_messages_up(const Ports& ports);
 void keep_messages_both_ways(const Ports& ports);
+void obey(const Ports& ports);
 
 }  // namespace farwrite::connections

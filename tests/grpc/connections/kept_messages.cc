@@ -57,14 +57,16 @@ grpc::ByteBuffer Batch::message(int index) const {
 
 grpc::ByteBuffer* KeptMessages::next() { return &kept_.emplace_back(); }
 
-std::string KeptMessages::check() {
-  const auto count = static_cast<size_t>(batch_.count);
-  if (kept_.size() != count) {
-    return std::to_string(kept_.size()) + " of " + std::to_string(count) + " messages came";
-  }
+std::string KeptMessages::check() const {
+  if (count() == batch_.count) return changed();
+  return std::to_string(count()) + " of " + std::to_string(batch_.count) + " messages came";
+}
+
+std::string KeptMessages::changed() const {
+  if (count() > batch_.count) return check();
   size_t wrong = 0;
   std::string first;
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < kept_.size(); ++i) {
     const size_t at = first_difference(kept_[i], batch_.seed + i, batch_.bytes);
     if (at == batch_.bytes && kept_[i].Length() == batch_.bytes) continue;
     if (wrong++ > 0) continue;

@@ -8,14 +8,18 @@
 
 #include <cstdint>
 #include <deque>
+#include <mutex>
+#include <set>
 #include <string>
 
 namespace farwrite::connections {
 
-// The method, and the metadata by which a client names the two directions of a stream.
+// The method, and the metadata by which a client names the two directions of a stream, and of how
+// many calls the server is to keep the messages behind their ends.
 inline constexpr char kExchangeMethod[] = "/farwrite.KeptMessages/Exchange";
 inline constexpr char kUpKey[] = "up";
 inline constexpr char kDownKey[] = "down";
+inline constexpr char kKeepKey[] = "keep";
 
 // All messages of one direction of a stream.
 struct Batch {
@@ -37,11 +41,14 @@ class KeptMessages {
   grpc::ByteBuffer* next();
   // The last one did not come.
   void ended() { kept_.pop_back(); }
+  int count() const { return static_cast<int>(kept_.size()); }
   // Whether the whole batch came with its own bytes: a sentence about what did not, or nothing.
-  std::string check();
+  std::string check() const;
+  // The same for a batch of which the last messages may not have come.
+  std::string changed() const;
 
  private:
-  const Batch batch_;
+  Batch batch_;
   std::deque<grpc::ByteBuffer> kept_;  // a reader has a pointer into it
 };
 
@@ -80,11 +87,23 @@ class Exchange : public Reactor {
 };
 
 // What a server adds to its others, for kExchangeMethod. A stream whose messages came changed ends
-// with DATA_LOSS.
+// with DATA_LOSS. So does each one with kKeepKey once a call with that key came twice, or once
+// messages changed that are kept of such calls, however those ended. Thread-safe.
 class KeptMessagesService final : public grpc::CallbackGenericService {
+ public:
+  // Keeps the messages of a call that has ended, and those of the `calls` - 1 before it.
+  void keep(KeptMessages messages, size_t calls);
+  // A sentence about what came twice or changed, or nothing.
+  std::string changed();
+
  private:
   grpc::ServerGenericBidiReactor* CreateReactor(
       grpc::GenericCallbackServerContext* context) override;
+
+  std::mutex mutex_;
+  std::set<uint64_t> came_;  // the seeds of calls with kKeepKey
+  std::deque<KeptMessages> kept_;
+  std::string faults_;
 };
 
 }  // namespace farwrite::connections

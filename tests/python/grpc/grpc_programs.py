@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from multiprocessing import connection
 from pathlib import Path
 from types import TracebackType
 
@@ -56,6 +57,8 @@ class GrpcProgram:
         Names the two files in `folder`.
     environment : mapping
         Variables that are added to the environment of this process.
+    obeys : bool
+        Whether it answers lines of its standard input: see `ask`.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class GrpcProgram:
         folder: Path,
         name: str,
         environment: Mapping[str, str] | None = None,
+        obeys: bool = False,
     ) -> None:
         self.name = name
         self._log = folder / f"{name}.log"
@@ -79,11 +83,15 @@ class GrpcProgram:
                     **sanitized.ENVIRONMENT,
                     **(environment or {}),
                 },
-                stdin=subprocess.DEVNULL,
-                stdout=log,
+                stdin=subprocess.PIPE if obeys else subprocess.DEVNULL,
+                stdout=subprocess.PIPE if obeys else log,
                 stderr=log,
                 start_new_session=True,
             )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     @property
     def log(self) -> str:
@@ -111,6 +119,21 @@ class GrpcProgram:
             )
             time.sleep(0.02)
 
+    def ask(self, order: str, seconds: float = END_SECONDS) -> str:
+        """Write a line to its input, and return the line of its output that follows."""
+        orders, answers = self._process.stdin, self._process.stdout
+        assert orders is not None and answers is not None
+        orders.write(f"{order}\n".encode())
+        orders.flush()
+        answer = b""
+        give_up = time.monotonic() + seconds
+        while not answer.endswith(b"\n"):
+            ready = connection.wait([answers], give_up - time.monotonic())
+            piece = os.read(answers.fileno(), 65536) if ready else b""
+            assert piece, f"{self.name} does not answer '{order}': {answer!r}{self._end_of_log()}"
+            answer += piece
+        return answer.decode(errors="replace").rstrip("\n")
+
     def send(self, number: signal.Signals) -> None:
         """Send a signal to it and its children."""
         os.killpg(self._process.pid, number)
@@ -127,6 +150,12 @@ class GrpcProgram:
         status = self.wait(seconds)
         assert status == 0, f"{self.name} ended with status {status}: {self._end_of_log()}"
         return read_statistics(self._statistics)
+
+    def end_input(self) -> Statistics | None:
+        """End its input, and fail unless it ends well; return its statistics."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        return self.succeed(END_SECONDS)
 
     def interrupt(self) -> Statistics | None:
         """End it and its children as Ctrl-C would, in good order; return its statistics."""
@@ -148,6 +177,9 @@ class GrpcProgram:
         if group_lives(self._process.pid):
             self.send(signal.SIGKILL)
         self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
         if sanitized.PRESET:
             found = [text for text in sanitized.FINDINGS if text in self.log]
             assert not found, f"the sanitizer found in {self.name}: {self.log}"

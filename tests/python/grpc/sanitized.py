@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import farwrite
+
 REPOSITORY = Path(__file__).parents[3]
 PRESET = os.environ.get("FARWRITE_GRPC_SANITIZED", "")
 """asan, tsan, or nothing."""
-COMPONENT = REPOSITORY / "build" / PRESET / "grpc/lib"
+COMPONENT = REPOSITORY / "build" / PRESET / "grpc/lib" if PRESET else Path(farwrite.__file__).parent
 PRELOAD = ("env", f"LD_PRELOAD={COMPONENT / 'libfarwrite_grpc.so'}", "FARWRITE_GRPC_PRELOADED=1")
-"""As `farwrite run --grpc`, whose Python must not load the component."""
+"""As `farwrite run --grpc`, but without its process, whose Python must not load the component."""
 COMPILE = {"asan": ["-fsanitize=address,undefined"], "tsan": ["-fsanitize=thread"]}.get(PRESET, [])
 SUPPRESSIONS = REPOSITORY / "tests/grpc/tsan_suppressions.txt"
 OPTIONS = {

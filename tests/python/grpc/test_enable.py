@@ -10,12 +10,11 @@ import sanitized
 from grpc_programs import PROGRAMS, REPOSITORY, GrpcProgram, require_programs
 from grpc_transports import FARWRITE
 
-import farwrite
 from farwrite_bench.cluster.process import free_ports
 
 require_programs("interop_server")
 
-PACKAGE = sanitized.COMPONENT if sanitized.PRESET else Path(farwrite.__file__).parent
+PACKAGE = sanitized.COMPONENT
 DEBS = REPOSITORY / ".cache/debs/usr"
 
 

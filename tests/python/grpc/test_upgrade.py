@@ -188,6 +188,26 @@ def test_a_server_that_breaks_the_rules_ends_one_connection(tmp_path: Path, kind
             assert "SIGSEGV" not in client.log
 
 
+@pytest.mark.parametrize("offered", [False, True])
+def test_a_required_connection_ends_with_a_server_that_dies_in_the_upgrade(
+    tmp_path: Path, offered: bool
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(20)
+        with start_client(
+            tmp_path, listener.getsockname()[1], REQUIRED, case="empty_unary"
+        ) as client:
+            connection, _ = listener.accept()
+            listener.close()  # so that the call is not made again
+            with connection:
+                connection.settimeout(20)
+                connection.sendall(SETTINGS)
+                received = b""
+                while offered and MAGIC not in received:
+                    received += connection.recv(65536)
+            client.wait_for("Error status code: 14")
+
+
 def test_a_program_without_grpc_is_told(tmp_path: Path) -> None:
     def run(*options: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

@@ -26,6 +26,8 @@ from unittest import mock
 
 WORLDS = ("channels", "tensors", "boxes", "models", "training")
 """The modules that have a `World`, each the model of a part of the contract."""
+BUILT_WORLDS = {"streams": "make grpc grpc-programs"}
+"""Those that need more than the package, with what builds it: their `World` has `is_built`."""
 FABRICS = ("shm", "tcp")
 LONGEST = 90
 NUMBERS = 1000
@@ -88,6 +90,11 @@ class World:
         drawn = {name: draw.choice(values) for name, values in ENVIRONMENT.items()}
         self.soon_silent = drawn["FARWRITE_DETECTION_TIME"] == SOON
         stack.enter_context(mock.patch.dict(os.environ, drawn))
+
+    @staticmethod
+    def is_built() -> bool:
+        """Whether what the world needs is there."""
+        return True
 
     def at_rest(self) -> None:
         """Check what must hold once no call is under way."""

@@ -30,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import held
 from random_programs.program import (
+    BUILT_WORLDS,
     FABRICS,
     WORLDS,
     Program,
@@ -39,6 +40,7 @@ from random_programs.program import (
     run,
     smaller,
     steps_of,
+    world_of,
 )
 
 BATCH = 12
@@ -152,7 +154,9 @@ def main() -> int:
         description=about, epilog=details, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--minutes", type=float, default=40)
-    parser.add_argument("--worlds", nargs="+", default=list(WORLDS), choices=WORLDS)
+    built = [name for name in BUILT_WORLDS if world_of(name).is_built()]
+    worlds = [*WORLDS, *built]
+    parser.add_argument("--worlds", nargs="+", default=worlds, choices=(*WORLDS, *BUILT_WORLDS))
     parser.add_argument("--repeat", action="append", metavar="PROGRAM", help="run this program")
     given = parser.parse_args()
     if given.repeat:
@@ -160,6 +164,9 @@ def main() -> int:
         return 0
     seed = int(os.environ.get("TEST_SEED", int(time.time()) * 1000))
     print(f"random programs for {given.minutes:g} minutes, from seed {seed} on", flush=True)
+    for name, needed in BUILT_WORLDS.items():
+        if name not in built:
+            print(f"left out: {name}, which needs: {needed}", flush=True)
     return int(search(60 * given.minutes, seed, given.worlds) > 0)
 
 

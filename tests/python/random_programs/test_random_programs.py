@@ -9,6 +9,7 @@ import pytest
 
 from random_programs import search
 from random_programs.program import (
+    BUILT_WORLDS,
     FABRICS,
     WORLDS,
     FailedError,
@@ -94,7 +95,7 @@ def test_a_failure_says_how_to_repeat_it() -> None:
         run(program)
 
 
-@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("world", [*WORLDS, *BUILT_WORLDS])
 def test_every_world_has_steps_and_faults(world: str) -> None:
     steps = steps_of(world)
     assert any(method.is_fault for method in steps.values())

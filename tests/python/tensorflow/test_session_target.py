@@ -11,9 +11,7 @@ import pytest
 from cluster import FARWRITE, STOCK, Cluster, cluster, finish
 from faults import balanced, go_on, wait_for
 
-from processes import wait_until
-
-from processes import stop
+from processes import stop, wait_until
 
 JOBS = {"ps": 1, "worker": 1}
 STEPS = 20
@@ -135,7 +133,7 @@ def test_a_step_ends_at_its_timeout_though_its_server_stopped_behind_the_answer(
         go_on(opener)
         finish(opener)
         # The answer is lent, and the client has never mapped the server's memory.
-        eventually(lambda: not balanced(worker.stats()))
+        wait_until(lambda: not balanced(worker.stats()))
         worker.stop()
         client.send_signal(signal.SIGCONT)
         assert finish(client) == {"error": ["DeadlineExceededError"]}
