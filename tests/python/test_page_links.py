@@ -28,6 +28,20 @@ def test_every_link_of_a_page_resolves() -> None:
     assert not broken
 
 
+def test_the_index_lists_every_page() -> None:
+    index = ROOT / "docs/index.md"
+    listed = {(index.parent / link.partition("#")[0]).resolve() for _, link in links_of(index)}
+    pages = {page for page in PAGES if page.is_relative_to(index.parent)} - {index}
+    assert {name_of(page) for page in pages - listed} == set()
+
+
+def test_a_page_that_is_a_symbolic_link_is_not_in_the_repository() -> None:
+    # A code host shows its text, with links that start at the wrong folder.
+    ignored = (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
+    links = [name_of(page) for page in ROOT.glob("docs/**/*.md") if page.is_symlink()]
+    assert [link for link in links if f"/{link}" not in ignored] == []
+
+
 def links_of(page: Path) -> list[tuple[int, str]]:
     """The links of a page that lead into the repository, with their lines."""
     return [
