@@ -61,8 +61,25 @@ def test_a_marker_is_one_that_the_tests_know() -> None:
         and not re.fullmatch(r"\w+\.py", block.saved_as or "")
         and not re.fullmatch(r"examples/[\w/.]+", block.fragment_of or "")
         and block.not_run not in NOT_RUN
+        and block.printed_by not in programs_of(block)
     }
     assert not unknown
+
+
+def programs_of(block: Block) -> set[str | None]:
+    """The programs whose output a page may show."""
+    saved = {other.saved_as for other in blocks_of(block.page) if other.saved_as}
+    return {*saved, "this page"} if block.language in OUTPUT else set()
+
+
+def test_an_output_is_looked_for_line_by_line() -> None:
+    block = Block(ROOT / "README.md", 1, "text", "a\nb\n", "printed by x.py")
+    assert block.printed_by == "x.py"
+    assert block.is_part_of("c\na\nb\n")
+    assert not block.is_part_of("b\na\n")
+    loose = Block(ROOT / "README.md", 1, "text", "a\nb\n", "printed by x.py, in any order")
+    assert loose.is_part_of("b\nc\na\n")
+    assert not loose.is_part_of("a\nc\n")
 
 
 def test_compiled_code_is_a_fragment_of_an_example() -> None:
