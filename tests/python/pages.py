@@ -40,6 +40,7 @@ NOT_RUN = {
     "needs a second host",
     "needs root",
     "needs Kubernetes",
+    "code of another library",
 }
 
 _FENCE = re.compile(r"^( *)(```+)(\S*)[^`]*$")
