@@ -13,7 +13,7 @@ from farwrite import cli
 from pages import NOT_RUN, PAGES, ROOT, Block, blocks_of, marker_lines, name_of, prose_of
 
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
-CHECKED = {"python", "cpp", "c", "cmake", "dockerfile", "sh", "bash", "yaml", "json"}
+CHECKED = {"python", "cpp", "c", "cmake", "dockerfile", "proto", "sh", "bash", "yaml", "json"}
 OUTPUT = {"text", "console"}
 
 
@@ -83,7 +83,7 @@ def test_an_output_is_looked_for_line_by_line() -> None:
 
 
 def test_compiled_code_is_a_fragment_of_an_example() -> None:
-    assert not [str(block) for block in blocks_in("cpp", "c", "cmake") if not block.fragment_of]
+    assert not [str(block) for block in blocks_in("cpp", "c", "cmake", "proto") if not block.fragment_of]
 
 
 def test_a_fragment_stands_in_its_file() -> None:
