@@ -83,7 +83,9 @@ def test_an_output_is_looked_for_line_by_line() -> None:
 
 
 def test_compiled_code_is_a_fragment_of_an_example() -> None:
-    assert not [str(block) for block in blocks_in("cpp", "c", "cmake", "proto") if not block.fragment_of]
+    assert not [
+        str(block) for block in blocks_in("cpp", "c", "cmake", "proto") if not block.fragment_of
+    ]
 
 
 def test_a_fragment_stands_in_its_file() -> None:
