@@ -1,77 +1,30 @@
-"""The site's table of contents.
+"""The site's table of contents: the pages that each section of docs/index.md links to.
 
-Sphinx wants it inside a page. It stands here, so that the pages stay plain Markdown. A page that is
-not listed is a warning, and warnings fail the build.
+Sphinx wants a table of contents in a page. It is made here, so that the pages stay plain Markdown
+and are listed once. A page that the index does not link to is a warning, and warnings fail the
+build.
 """
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
+from repository_links import LINK, page_of
 from sphinx.application import Sphinx
 
-CONTENTS = {
-    "Tutorials": [
-        "Overview <overview>",
-        "tutorials/first-array",
-        "tutorials/tensorflow",
-        "tutorials/tensors-between-hosts",
-        "tutorials/parameter-box",
-    ],
-    "How-to guides": [
-        "how-to/between-hosts",
-        "how-to/rdma",
-        "how-to/gpu",
-        "how-to/containers",
-        "how-to/cluster",
-        "how-to/encryption",
-        "how-to/parameter-box",
-        "how-to/tensorflow",
-        "how-to/grpc",
-        "how-to/tuning",
-        "how-to/observe",
-        "how-to/measure",
-        "how-to/cpp",
-        "how-to/troubleshooting",
-    ],
-    "Reference": [
-        "reference/python",
-        "reference/cpp",
-        "reference/command-line",
-        "reference/options",
-        "reference/metrics",
-        "reference/tensorflow",
-        "reference/tensors",
-        "reference/protocol",
-        "reference/benchmarks",
-    ],
-    "Explanation": [
-        "explanation/architecture",
-        "explanation/contract",
-        "explanation/thread-model",
-        "explanation/fork",
-        "explanation/tensorflow-plugin",
-        "explanation/parameter-box",
-        "explanation/papers",
-        "explanation/experiments",
-    ],
-    "Development": [
-        "development/contributing",
-        "development/testing",
-        "development/softroce",
-        "development/adding-a-fabric",
-        "development/dependencies",
-        "development/changelog",
-    ],
-}
+SECTION = re.compile(r"^## ([^:\n]*).*?\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 
 
-def add_contents(_app: Sphinx, docname: str, source: list[str]) -> None:
+def add_contents(app: Sphinx, docname: str, source: list[str]) -> None:
     """Append the table of contents to the site's first page."""
     if docname != "index":
         return
-    for caption, pages in CONTENTS.items():
-        entries = "\n".join(pages)
+    for caption, text in SECTION.findall(source[0]):
+        targets = (Path(app.srcdir, link).resolve() for link in LINK.findall(text))
+        pages = dict.fromkeys(page_of(app.env, target) for target in targets)
+        entries = "\n".join(page for page in pages if page)
         source[0] += f"\n\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{entries}\n```\n"
 
 

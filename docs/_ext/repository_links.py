@@ -3,8 +3,8 @@
 A page links to `../../examples/alias.py`. The site has no repository beside it, so the link on the
 site leads to a page that shows the file. A link to a folder leads to a list of its files.
 
-Symbolic links make pages of README.md and a few other Markdown files outside docs/. The links on
-those pages start where the file is.
+README.md and a few other Markdown files outside docs/ are also pages of the site. Each build makes
+symbolic links to them, which git ignores. The links on those pages start where the file is.
 """
 
 from __future__ import annotations
@@ -23,12 +23,26 @@ from pygments.lexers import TextLexer, get_lexer_for_filename
 from pygments.util import ClassNotFound
 from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
 from sphinx.transforms import SphinxTransform
-from sphinx.util import logging
 
 ROOT = Path(__file__).resolve().parents[2]
-LOGGER = logging.getLogger(__name__)
+PAGES = {
+    "overview": "README.md",
+    "development/contributing": "CONTRIBUTING.md",
+    "development/softroce": "tests/softroce/README.md",
+    "development/changelog": "CHANGELOG.md",
+}
+"""The site's pages of files outside docs/."""
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)[^)\s]+(?=\))")
+
+
+def link_pages(folder: Path) -> None:
+    """Make the symbolic links of PAGES in the folder of the pages."""
+    for name, source in PAGES.items():
+        page = folder / f"{name}.md"
+        if not page.is_symlink():
+            page.symlink_to(os.path.relpath(ROOT / source, page.parent))
 
 
 def rebase_links(app: Sphinx, docname: str, source: list[str]) -> None:
@@ -65,7 +79,7 @@ class RepositoryLinks(SphinxTransform):
             target = Path(self.env.relfn2path(path, self.env.docname)[1])
         if not target.is_relative_to(ROOT) or not target.exists():
             return  # Sphinx warns of it
-        page = self._page(target)
+        page = page_of(self.env, target)
         if page == link["reftarget"]:
             return
         if page is not None:
@@ -87,12 +101,13 @@ class RepositoryLinks(SphinxTransform):
         uri = self.app.builder.get_relative_uri(self.env.docname, page_name(target))
         link.replace_self(nodes.reference("", "", *link.children, internal=True, refuri=uri))
 
-    def _page(self, target: Path) -> str | None:
-        """Return the page of the site that `target` is the source of."""
-        for page in self.env.found_docs:
-            if Path(self.env.doc2path(page)).resolve() == target:
-                return page
-        return None
+
+def page_of(env: BuildEnvironment, target: Path) -> str | None:
+    """Return the page of the site that `target` is the source of."""
+    for page in env.found_docs:
+        if Path(env.doc2path(page)).resolve() == target:
+            return page
+    return None
 
 
 def page_name(target: Path) -> str:
@@ -153,6 +168,7 @@ def _file(app: Sphinx, path: Path) -> str:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Connect to Sphinx."""
+    link_pages(Path(app.srcdir))
     app.repository_files = set()  # type: ignore[attr-defined]
     app.connect("source-read", rebase_links)
     app.add_transform(RepositoryLinks)

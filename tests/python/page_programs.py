@@ -41,8 +41,8 @@ def run_page(
     """Run the page's blocks and programs in `folder`; each must end with status 0 in time."""
     environment = {**os.environ, **(environment or {})}
     environment["PATH"] = f"{sysconfig.get_path('scripts')}:{environment['PATH']}"
+    script = folder / f"{page.stem.replace('-', '_')}_page.py"
     if in_order(page):
-        script = folder / f"{page.stem.replace('-', '_')}_page.py"
         script.write_text(_at_their_lines(in_order(page)), encoding="utf-8")
         _run_together({script.name: [sys.executable, script.name]}, folder, seconds, environment)
     programs = {}
@@ -53,6 +53,11 @@ def run_page(
         path.write_text(block.text, encoding="utf-8")
         programs[path.name] = [sys.executable, path.name]
     _run_together(programs, folder, seconds, environment)
+    for block in blocks_of(page):
+        if block.printed_by:
+            name = script.name if block.printed_by == "this page" else block.printed_by
+            output = (folder / f"{name}.output").read_text()
+            assert block.is_part_of(output), f"{block}: {name} printed\n{output}"
 
 
 def _at_their_lines(blocks: list[Block]) -> str:

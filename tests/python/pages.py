@@ -8,6 +8,9 @@ A comment on the line before a block says what the tests do with it:
         the lines of the block stand in FILE, which has its own test
     <!-- block: not run: REASON -->
         leave it out, for one of the reasons in NOT_RUN
+    <!-- block: printed by NAME -->
+        a text block: the program of that name, or "this page" for the blocks without a comment,
+        must print these lines; with ", in any order" not one after the other
 
 Without such a comment, the Python blocks of one page run in order, as one program.
 """
@@ -16,6 +19,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,9 +40,11 @@ NOT_RUN = {
     "needs a second host",
     "needs root",
     "needs Kubernetes",
+    "code of another library",
 }
 
 _FENCE = re.compile(r"^( *)(```+)(\S*)[^`]*$")
+_ANY_ORDER = ", in any order"
 _MARKER = re.compile(r"^ *<!-- block: (.*?) -->$")
 
 
@@ -70,6 +76,21 @@ class Block:
         """The reason why no test runs it."""
         start = "not run: "
         return self.marker.removeprefix(start) if self.marker.startswith(start) else None
+
+    @property
+    def printed_by(self) -> str | None:
+        """The program that prints these lines, or "this page"."""
+        start = "printed by "
+        name = self.marker.removesuffix(_ANY_ORDER).removeprefix(start)
+        return name if self.marker.startswith(start) else None
+
+    def is_part_of(self, output: str) -> bool:
+        """Whether the output has these lines: one after the other, unless the marker says not."""
+        printed, shown = output.splitlines(), self.text.splitlines()
+        if self.marker.endswith(_ANY_ORDER):
+            return not Counter(shown) - Counter(printed)
+        starts = range(len(printed) - len(shown) + 1)
+        return any(printed[start : start + len(shown)] == shown for start in starts)
 
     def __str__(self) -> str:
         return f"{name_of(self.page)}:{self.line}"

@@ -13,7 +13,7 @@ from farwrite import cli
 from pages import NOT_RUN, PAGES, ROOT, Block, blocks_of, marker_lines, name_of, prose_of
 
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
-CHECKED = {"python", "cpp", "c", "cmake", "dockerfile", "sh", "bash", "yaml", "json"}
+CHECKED = {"python", "cpp", "c", "cmake", "dockerfile", "proto", "sh", "bash", "yaml", "json"}
 OUTPUT = {"text", "console"}
 
 
@@ -61,12 +61,31 @@ def test_a_marker_is_one_that_the_tests_know() -> None:
         and not re.fullmatch(r"\w+\.py", block.saved_as or "")
         and not re.fullmatch(r"examples/[\w/.]+", block.fragment_of or "")
         and block.not_run not in NOT_RUN
+        and block.printed_by not in programs_of(block)
     }
     assert not unknown
 
 
+def programs_of(block: Block) -> set[str | None]:
+    """The programs whose output a page may show."""
+    saved = {other.saved_as for other in blocks_of(block.page) if other.saved_as}
+    return {*saved, "this page"} if block.language in OUTPUT else set()
+
+
+def test_an_output_is_looked_for_line_by_line() -> None:
+    block = Block(ROOT / "README.md", 1, "text", "a\nb\n", "printed by x.py")
+    assert block.printed_by == "x.py"
+    assert block.is_part_of("c\na\nb\n")
+    assert not block.is_part_of("b\na\n")
+    loose = Block(ROOT / "README.md", 1, "text", "a\nb\n", "printed by x.py, in any order")
+    assert loose.is_part_of("b\nc\na\n")
+    assert not loose.is_part_of("a\nc\n")
+
+
 def test_compiled_code_is_a_fragment_of_an_example() -> None:
-    assert not [str(block) for block in blocks_in("cpp", "c", "cmake") if not block.fragment_of]
+    assert not [
+        str(block) for block in blocks_in("cpp", "c", "cmake", "proto") if not block.fragment_of
+    ]
 
 
 def test_a_fragment_stands_in_its_file() -> None:
