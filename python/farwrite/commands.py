@@ -25,7 +25,10 @@ else:
     SubParsersAction = argparse._SubParsersAction
 
 GROUP = "farwrite.commands"
-PACKAGES = dict.fromkeys(("bench", "demo", "plan", "report", "reproduce"), "farwrite-bench")
+PACKAGES = {
+    **dict.fromkeys(("bench", "demo", "report"), "farwrite-bench"),
+    **dict.fromkeys(("plan", "reproduce"), "farwrite-experiments"),
+}
 """Commands that are part of Farwrite and come in another package."""
 
 

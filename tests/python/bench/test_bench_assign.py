@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from bench_command import bench, result
 
+from bench_command import bench, result
 from farwrite.errors import FailedPrecondition, ResourceExhausted
 from farwrite_bench.assign.command import affordable
 from farwrite_bench.assign.rows import make_rows, require_moved, sentences

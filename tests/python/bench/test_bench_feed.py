@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from bench_command import bench, result
 
+from bench_command import bench, result
 from farwrite.errors import Internal, ResourceExhausted
 from farwrite_bench.cluster.group import Turn
 from farwrite_bench.cluster.readings import Readings

@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from bench_command import bench, result
 
+from bench_command import bench, result
 from farwrite_bench.cluster.busy import busy_cores
 from farwrite_bench.cluster.group import Turn, in_turn
 from farwrite_bench.cluster.readings import Readings
