@@ -7,48 +7,68 @@ module with the list ``BENCHMARKS`` and with ``page_parts(runs)``, which adds to
 
 from __future__ import annotations
 
+import argparse
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 if TYPE_CHECKING:
     from farwrite_bench.report.files import Run
     from farwrite_bench.report.parts import Section
 
+    Subparsers = argparse._SubParsersAction[Any]
+
 GROUP = "farwrite.benchmarks"
 
 
 @dataclass(frozen=True)
-class Benchmark:
+class Entry:
     """One benchmark. Its modules are imported when they are used."""
 
     name: str
     """The name in its JSON files, and of its subcommand of ``farwrite bench``."""
-    section: str
-    """The module of its part of the page, a `Section`."""
-    command: str | None = None
-    """The module that adds the subcommand with ``add_parser(subparsers)``, if there is one."""
+    module: str | None = None
+    """The module with its declaration, ``BENCHMARK``, or with ``add_parser(subparsers)``. None: it
+    has no subcommand."""
+    section: str | None = None
+    """The module of its part of the page, a `Section`, if it has no declaration."""
 
     @functools.cached_property
     def page_section(self) -> Section:
         """The part of the page."""
-        return cast("Section", import_module(self.section))
+        if self.section is not None:
+            return cast("Section", import_module(self.section))
+        from farwrite_bench.harness.section import DeclaredSection
+
+        return DeclaredSection(import_module(self.module or "").BENCHMARK)
+
+    def add_parser(self, kinds: Subparsers) -> None:
+        """Add its subcommand, if it has one."""
+        if self.module is None:
+            return
+        module = import_module(self.module)
+        if self.section is not None:
+            module.add_parser(kinds)
+            return
+        from farwrite_bench.harness import command
+
+        command.add_parser(module.BENCHMARK, kinds)
 
 
 class Suite(Protocol):
     """The module that an entry point names."""
 
-    BENCHMARKS: Sequence[Benchmark]
+    BENCHMARKS: Sequence[Entry]
 
     def page_parts(self, runs: Sequence[Run]) -> Iterator[str]:
         """Make what the page has beside the parts of single benchmarks."""
 
 
-def _own(name: str, command: str) -> Benchmark:
-    return Benchmark(name, f"farwrite_bench.report.sections.{name}", f"farwrite_bench.{command}")
+def _own(name: str, module: str) -> Entry:
+    return Entry(name, f"farwrite_bench.{module}", f"farwrite_bench.report.sections.{name}")
 
 
 BENCHMARKS = (
@@ -61,7 +81,7 @@ BENCHMARKS = (
     _own("step", "step.command"),
     _own("feed", "feed.command"),
     _own("collective", "collective.command"),
-    _own("assign", "assign.command"),
+    Entry("assign", "farwrite_bench.assign.benchmark"),
     _own("memory", "memory_command"),
 )
 
@@ -76,7 +96,7 @@ def suites() -> tuple[Suite, ...]:
 
 
 @functools.cache
-def benchmarks() -> Mapping[str, Benchmark]:
+def benchmarks() -> Mapping[str, Entry]:
     """Return all benchmarks by name, in the order of the page."""
     found = [each for suite in suites() for each in suite.BENCHMARKS]
     return {each.name: each for each in (*found, *BENCHMARKS)}

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-from farwrite_bench.benchmarks import benchmarks
+from farwrite_bench.benchmarks import Entry, benchmarks
 
 if TYPE_CHECKING:
     from typing import Any
@@ -23,12 +22,12 @@ def add_parser(subparsers: Subparsers) -> None:
         description="Measure Farwrite and the physical limit of this machine in turn, in one run.",
     )
     kinds = parser.add_subparsers(metavar="BENCHMARK", required=True)
-    for module in _needed(getattr(subparsers, "words", None) or ()):
-        import_module(module).add_parser(kinds)
+    for entry in _needed(getattr(subparsers, "words", None) or ()):
+        entry.add_parser(kinds)
 
 
-def _needed(words: Iterable[str]) -> Iterable[str]:
+def _needed(words: Iterable[str]) -> Iterable[Entry]:
     following = iter(words)
     named = next(following, None) if "bench" in following else None  # the word after it
-    modules = {name: each.command for name, each in sorted(benchmarks().items()) if each.command}
-    return [modules[named]] if named in modules else modules.values()
+    known = benchmarks()
+    return [known[named]] if named and named in known else [known[each] for each in sorted(known)]

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from farwrite_bench.benchmarks import Benchmark
+from farwrite_bench.benchmarks import Entry
 
 if TYPE_CHECKING:
     from farwrite_bench.report.files import Run
 
 
-def _benchmark(name: str, command: str | None) -> Benchmark:
-    module = None if command is None else f"farwrite_experiments.{command}"
-    return Benchmark(name, f"farwrite_experiments.sections.{name}", module)
+def _entry(name: str, module: str | None) -> Entry:
+    found = None if module is None else f"farwrite_experiments.{module}"
+    return Entry(name, found, f"farwrite_experiments.sections.{name}")
 
 
 BENCHMARKS = (
-    _benchmark("train", "train.command"),
-    _benchmark("scaling", "scaling.command"),
-    _benchmark("convergence", "convergence.command"),
-    _benchmark("ablations", "ablations"),
-    _benchmark("sizes", "sizes.command"),
-    _benchmark("plan", None),  # of `farwrite plan`
+    _entry("train", "train.command"),
+    _entry("scaling", "scaling.command"),
+    _entry("convergence", "convergence.command"),
+    _entry("ablations", "ablations"),
+    _entry("sizes", "sizes.command"),
+    _entry("plan", None),  # of `farwrite plan`
 )
 
 
