@@ -78,9 +78,9 @@ BENCHMARKS = (
     _own("gpu", "gpu.command"),
     _own("box", "box.command"),
     _own("grpc", "grpc.command"),
-    _own("step", "step.command"),
-    _own("feed", "feed.command"),
-    _own("collective", "collective.command"),
+    Entry("step", "farwrite_bench.step.benchmark"),
+    Entry("feed", "farwrite_bench.feed.benchmark"),
+    Entry("collective", "farwrite_bench.collective.benchmark"),
     Entry("assign", "farwrite_bench.assign.benchmark"),
     _own("memory", "memory_command"),
 )

@@ -1,4 +1,4 @@
-"""The subcommand ``farwrite bench collective``: an all-reduce between two workers."""
+"""``farwrite bench collective``: an all-reduce between two workers."""
 
 from __future__ import annotations
 
@@ -6,43 +6,31 @@ import argparse
 import contextlib
 import statistics
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from farwrite.errors import Internal
 from farwrite.units import format_size
 from farwrite_bench.cluster.forked import ForkedTask
-from farwrite_bench.cluster.plugin import PLUGIN, measuring
+from farwrite_bench.cluster.plugin import PLUGIN
 from farwrite_bench.cluster.process import free_addresses
 from farwrite_bench.cluster.readings import spent
-from farwrite_bench.cluster.transport import FARWRITE, GRPC, Transport, require
-from farwrite_bench.collective.plan import Join, Reduce, Reduced
-from farwrite_bench.figures import write_json
-from farwrite_bench.options import add_number, add_shared, count
+from farwrite_bench.cluster.transport import FARWRITE, GRPC, Transport
+from farwrite_bench.collective.worker import Join, Reduce, Reduced
+from farwrite_bench.harness import option
+from farwrite_bench.harness.benchmark import Benchmark, Progress
+from farwrite_bench.harness.chart import Bars
+from farwrite_bench.harness.column import Column
 from farwrite_bench.ratio import rounded
 from farwrite_bench.record import Record
-from farwrite_bench.table import ProgressBar, text_table
-
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[Any]
+from farwrite_bench.report.parts import Facts, Gain, Row, rows_of
 
 WORKERS = 2
-ROUNDS, QUICK_ROUNDS = 7, 2
 ELEMENT = 4
 TRANSPORTS = {transport.key: transport for transport in (GRPC, FARWRITE)}
 WARM_UP_STEPS = 1
 """Steps before each turn, which are not measured."""
-HEADERS = (
-    "transport",
-    "fabric",
-    "step ms",
-    "GB/s",
-    "of grpc",
-    "cpu ms",
-    "copies",
-    "socket bytes",
-    "RPCs",
-)
 NOTE = (
     "A step is MultiWorkerMirroredStrategy's all_reduce of one float32 variable in a tf.function,"
     " by TensorFlow's ring. Its time is the time of the slower worker. GB/s: the variable's bytes"
@@ -50,73 +38,54 @@ NOTE = (
     " RPCs (RecvBuf calls) are per step, for both workers together. On both transports gRPC has"
     " TensorFlow's defaults, and a worker has one thread per core."
 )
-
-
-def add_parser(kinds: Subparsers) -> None:
-    """Add the subcommand ``collective``."""
-    parser = kinds.add_parser(
-        "collective",
-        help="TensorFlow: an all-reduce between two workers",
-        description="Measure how long the all-reduce of a variable takes between two workers of a"
-        " MultiWorkerMirroredStrategy. Stock gRPC and Farwrite take turns. Needs TensorFlow.",
-    )
-    parser.add_argument(
-        "--megabytes",
-        type=float,
-        default=64,
-        metavar="N",
-        help="size of the variable, in MiB (default: 64)",
-    )
-    add_number(parser, "--rounds", ROUNDS, quick=QUICK_ROUNDS, kind=count)
-    add_number(parser, "--steps", 5)
-    add_shared(parser, "--fabric", "--quick", "--json")
-    parser.set_defaults(run=run)
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Measure, print the table and write the JSON file."""
-    require("farwrite bench collective", "tensorflow")
-    record = Record("collective", quick=arguments.quick)
-    record.announce()
-    rounds = arguments.rounds or (QUICK_ROUNDS if arguments.quick else ROUNDS)
-    elements = max(int(arguments.megabytes * 2**20) // ELEMENT, 1)
-    with measuring(PLUGIN) as (bar, logs):
-        turns = _measure(elements, rounds, arguments, bar, logs)
-    rows = _rows(elements * ELEMENT, turns)
-    settings = {
-        "bytes": elements * ELEMENT,
-        "rounds": rounds,
-        "steps": max(arguments.steps, 1),
-        "fabric": arguments.fabric,
-    }
-    shown = ", ".join(f"{name} {value}" for name, value in settings.items() if value is not None)
-    print(f"all-reduce of {format_size(elements * ELEMENT)} between {WORKERS} workers ({shown})\n")
-    print("\n".join(text_table(HEADERS, [cells(row) for row in rows])))
-    print(f"\n{NOTE}")
-    write_json(arguments.json, record.facts([NOTE], settings=settings, rows=rows))
-    return 0
-
-
 Turn = tuple[Reduced, ...]
 """The results of all workers in one turn."""
 
 
-def _measure(
-    elements: int, rounds: int, arguments: argparse.Namespace, bar: ProgressBar, logs: Path
-) -> dict[str, list[Turn]]:
-    forced = {} if arguments.fabric is None else {"FARWRITE_FABRICS": arguments.fabric}
-    steps = max(arguments.steps, 1)
+@dataclass(frozen=True)
+class CollectivePlan:
+    """A whole run."""
+
+    elements: int
+    """Of the variable, float32."""
+    rounds: int
+    steps: int
+    """Steps of one turn."""
+    fabric: str | None
+    """The fabric that Farwrite must use; None leaves the choice to Farwrite."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the variable."""
+        return self.elements * ELEMENT
+
+
+def plan(arguments: argparse.Namespace, record: Record) -> CollectivePlan:
+    """Make the plan from the options."""
+    elements = max(int(arguments.megabytes * 2**20) // ELEMENT, 1)
+    return CollectivePlan(elements, arguments.rounds, arguments.steps, arguments.fabric)
+
+
+def measure(plan: CollectivePlan, progress: Progress, logs: Path) -> list[Row]:
+    """Measure all rounds; the workers' output goes to `logs`.
+
+    Raises
+    ------
+    PeerDead
+        If a worker fails.
+    """
+    forced = {} if plan.fabric is None else {"FARWRITE_FABRICS": plan.fabric}
     with contextlib.ExitStack() as stack:
         workers = {
-            key: stack.enter_context(_workers(transport, elements, forced, logs))
+            key: stack.enter_context(_workers(transport, plan.elements, forced, logs))
             for key, transport in TRANSPORTS.items()
         }
         turns: dict[str, list[Turn]] = {key: [] for key in workers}
-        for number in range(rounds):
+        for number in range(plan.rounds):
             for place, key in enumerate(workers if number % 2 == 0 else reversed(workers)):
-                bar((number + place / len(workers)) / rounds, key)
-                turns[key].append(_turn(workers[key], Reduce(steps, WARM_UP_STEPS)))
-        return turns
+                progress((number + place / len(workers)) / plan.rounds, key)
+                turns[key].append(_turn(workers[key], Reduce(plan.steps, WARM_UP_STEPS)))
+    return _rows(plan.size, turns)
 
 
 @contextlib.contextmanager
@@ -199,20 +168,53 @@ def _rows(size: int, turns: dict[str, list[Turn]]) -> list[dict[str, Any]]:
     return rows
 
 
-def cells(row: dict[str, Any]) -> tuple[str, ...]:
-    """Format one row as the cells below `HEADERS`."""
+def gains(facts: Facts) -> list[Gain]:
+    """Compare Farwrite with stock gRPC."""
+    size = format_size(facts["settings"]["bytes"])
+    return [
+        Gain(f"all-reduce of {size}", 1 / row["of_grpc"], "stock gRPC")
+        for row in rows_of(facts)
+        if row["transport"] != GRPC.key
+    ]
 
-    def known(value: float | None) -> str:
-        return "-" if value is None else f"{value:g}"
 
-    return (
-        row["transport"],
-        row["fabric"] or "-",
-        f"{row['step_ms']:.4g}",
-        f"{row['gb_s']:.2f}",
-        f"{row['of_grpc']:.3f}",
-        f"{row['cpu_ms']:.4g}",
-        known(row["copies"]),
-        format_size(int(row["socket_bytes"])),
-        known(row["rpcs"]),
-    )
+BENCHMARK = Benchmark(
+    name="collective",
+    question="TensorFlow: an all-reduce between two workers",
+    description="Measure how long the all-reduce of a variable takes between two workers of a"
+    " MultiWorkerMirroredStrategy. Stock gRPC and Farwrite take turns. Needs TensorFlow.",
+    title="An all-reduce between two workers",
+    needs=("tensorflow",),
+    libraries=lambda _: (PLUGIN,),
+    options=(
+        option.Option("--megabytes", "size of the variable, in MiB", 64.0, kind=float),
+        option.rounds(7, quick=2),
+        option.steps(5),
+        option.FABRIC,
+    ),
+    plan=plan,
+    measure=measure,
+    settings=lambda plan: {
+        "bytes": plan.size,
+        "rounds": plan.rounds,
+        "steps": plan.steps,
+        "fabric": plan.fabric,
+    },
+    notes=lambda _: (NOTE,),
+    columns=(
+        Column("transport", "transport"),
+        Column("fabric", "fabric"),
+        Column("step ms", "step_ms", ".4g"),
+        Column("GB/s", "gb_s", ".2f"),
+        Column("of grpc", "of_grpc", ".3f"),
+        Column("cpu ms", "cpu_ms", ".4g"),
+        Column("copies", "copies", "g"),
+        Column("socket bytes", "socket_bytes", lambda value: format_size(int(value))),
+        Column("RPCs", "rpcs", "g"),
+    ),
+    charts=(
+        Bars("Rate of an all-reduce", lambda _: "two workers", "gb_s", "GB/s", series="transport"),
+    ),
+    gains=gains,
+    gain_of="faster than stock gRPC",
+)

@@ -1,21 +1,10 @@
-"""The kinds of programs and the ways of ``bench step``, and the messages to a client."""
+"""The kinds of programs of ``bench step``, and the messages to a client."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from farwrite_bench.cluster.seat import Seat
-from farwrite_bench.cluster.transport import CONTROL, FARWRITE, GRPC
-from farwrite_bench.tensor.plan import LOCAL
-
-CONTROL_OFF = replace(
-    FARWRITE,
-    key="control off",
-    name="Farwrite, control calls by gRPC",
-    environment={**FARWRITE.environment, CONTROL: "off"},
-)
-CONTROL_ON = replace(FARWRITE, key="control on")
-WAYS = {each.key: each for each in (GRPC, CONTROL_OFF, CONTROL_ON, LOCAL)}
 
 
 @dataclass(frozen=True)
@@ -59,36 +48,6 @@ EAGER = Kind(
     "the chief runs one addition on the worker's device and fetches the result",
 )
 KINDS = {each.key: each for each in (SESSION, FUNCTION, PARAMETER_SERVER, EAGER)}
-
-FEWEST_ROUNDS = 5
-TURN_SECONDS = 0.4
-"""About how long a turn takes on an idle machine."""
-FEWEST_STEPS, MOST_STEPS = 10, 400
-"""Limits of the steps of a turn."""
-START_SECONDS = 20.0
-"""About how long the processes of a kind take to start, on two cores."""
-
-
-@dataclass(frozen=True)
-class StepPlan:
-    """A whole run."""
-
-    kinds: tuple[str, ...]
-    ways: tuple[str, ...]
-    rounds: int
-    """Highest number of rounds. In each round each way has one turn."""
-    kind_seconds: float
-    """About how long the rounds of a kind may take. `FEWEST_ROUNDS` are run in any case."""
-    busy: int = 0
-    """Cores that a process keeps busy while the steps run."""
-    fabric: str | None = None
-    """The fabric that Farwrite must use; None leaves the choice to Farwrite."""
-
-
-def expected_seconds(plan: StepPlan) -> float:
-    """Estimate the time of a run on two processors."""
-    rounds = min(plan.rounds * len(plan.ways) * TURN_SECONDS, plan.kind_seconds)
-    return len(plan.kinds) * (START_SECONDS + rounds)
 
 
 @dataclass(frozen=True)
