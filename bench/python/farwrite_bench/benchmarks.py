@@ -75,14 +75,14 @@ BENCHMARKS = (
     _own("tensor", "tensor.command"),
     _own("p2p", "p2p_command"),
     _own("peers", "peers.command"),
-    _own("gpu", "gpu.command"),
+    Entry("gpu", "farwrite_bench.gpu.benchmark"),
     _own("box", "box.command"),
     _own("grpc", "grpc.command"),
     Entry("step", "farwrite_bench.step.benchmark"),
     Entry("feed", "farwrite_bench.feed.benchmark"),
     Entry("collective", "farwrite_bench.collective.benchmark"),
     Entry("assign", "farwrite_bench.assign.benchmark"),
-    _own("memory", "memory_command"),
+    Entry("memory", "farwrite_bench.memory"),
 )
 
 

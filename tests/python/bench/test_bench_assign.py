@@ -67,7 +67,7 @@ def test_rates_are_medians_and_ratios_are_taken_within_a_round() -> None:
     assert ours["times_grpc"] == {"median": 10, "low": 5, "high": 10}
     assert ours["of_local"] == {"median": 0.5, "low": 0.4, "high": 0.5}
     assert (ours["tensors"], stock["tensors"], ours["cpu_ms"]) == (1, None, 250)
-    assert sentences(rows) == [
+    assert sentences({"rows": rows}) == [
         "1 MB: 0.5 GB/s over Farwrite, 10 times the 0.05 GB/s over stock gRPC, and 0.5 of the"
         " 1 GB/s in one process"
     ]

@@ -14,7 +14,7 @@ from farwrite_bench.benchmarks import benchmarks
 from farwrite_bench.harness import option
 from farwrite_bench.harness.benchmark import Benchmark
 from farwrite_bench.harness.chart import Bars, BySize
-from farwrite_bench.harness.column import Column, cells, ratio, span, spread
+from farwrite_bench.harness.column import Column, Table, ratio, span, spread
 from farwrite_bench.harness.command import add_parser
 from farwrite_bench.harness.memory import affordable
 from farwrite_bench.record import Record
@@ -33,26 +33,32 @@ ECHO = Benchmark[argparse.Namespace](
         option.FABRIC,
     ),
     plan=lambda arguments, record: record.notes.append("made") or arguments,
-    measure=lambda plan, progress, logs: [
-        {"size": size, "way": way, "gb_s": 2.0, "rounds": [1.0, 3.0], "of": None, "error": None}
-        for size in plan.sizes
-        for way in plan.way
-    ],
+    measure=lambda plan, progress, logs: {
+        "rows": [
+            {"size": size, "way": way, "gb_s": 2.0, "rounds": [1.0, 3.0], "of": None, "error": None}
+            for size in plan.sizes
+            for way in plan.way
+        ]
+    },
     settings=lambda plan: {"sizes": plan.sizes, "rounds": plan.rounds, "fabric": plan.fabric},
     notes=lambda plan: ("gb_s is made up",),
-    columns=(
-        Column("size", "size"),
-        Column("way", "way"),
-        Column("GB/s", "gb_s", ".1f"),
-        span("spread", "rounds", "g"),
-        ratio("of", "of", ".2f"),
-        spread("spread", "of", ".2f"),
+    tables=(
+        Table(
+            (
+                Column("size", "size"),
+                Column("way", "way"),
+                Column("GB/s", "gb_s", ".1f"),
+                span("spread", "rounds", "g"),
+                ratio("of", "of", ".2f"),
+                spread("spread", "of", ".2f"),
+            )
+        ),
     ),
-    sentences=lambda rows: [f"{len(rows)} echoes"],
+    sentences=lambda facts: [f"{len(facts['rows'])} echoes"],
     charts=(RATE, BySize("Rate", "GB/s", "gb_s", RATE)),
     gains=lambda facts: [Gain("echo", row["gb_s"], "silence") for row in rows_of(facts)],
     gain_of="as loud",
-    passed=lambda rows: len(rows) < 5,
+    passed=lambda facts: len(facts["rows"]) < 5,
 )
 
 
@@ -113,9 +119,9 @@ def test_help_begins_with_what_it_is_for_and_has_an_example(
 
 def test_columns_write_what_was_not_measured_as_a_dash() -> None:
     of: Any = {"median": 2.0, "low": 1.0, "high": 4.0}
-    columns = (ratio("of", "of", ".1f"), spread("spread", "of", "g"), Column("n", len, str))
-    assert cells(columns, {"of": of}) == ["2.0", "1 to 4", "1"]
-    assert cells(columns, {"of": None}) == ["-", "-", "1"]
+    table = Table((ratio("of", "of", ".1f"), spread("spread", "of", "g"), Column("n", len, str)))
+    rows = [{"of": of}, {"of": None}]
+    assert table.cells({"rows": rows}) == [["2.0", "1 to 4", "1"], ["-", "-", "1"]]
 
 
 def test_takes_no_more_memory_than_there_is() -> None:

@@ -23,7 +23,7 @@ from farwrite_bench.cluster.transport import FARWRITE, GRPC
 from farwrite_bench.harness import option
 from farwrite_bench.harness.benchmark import Benchmark, Progress
 from farwrite_bench.harness.chart import Bars
-from farwrite_bench.harness.column import Column, ratio, span, spread
+from farwrite_bench.harness.column import Column, Table, ratio, span, spread
 from farwrite_bench.harness.memory import affordable
 from farwrite_bench.ratio import ratio_of_rounds
 from farwrite_bench.record import Record
@@ -91,7 +91,7 @@ def plan(arguments: argparse.Namespace, record: Record) -> AssignPlan:
     )
 
 
-def measure(plan: AssignPlan, progress: Progress, logs: Path) -> list[Row]:
+def measure(plan: AssignPlan, progress: Progress, logs: Path) -> Facts:
     """Measure everything in `plan`; the children's output goes to `logs`.
 
     Raises
@@ -108,7 +108,7 @@ def measure(plan: AssignPlan, progress: Progress, logs: Path) -> list[Row]:
             progress(number / len(plan.sizes), in_megabytes(size))
             load = os.getloadavg()[0]
             rows += make_rows(size, _blocks(plan, processes, Case(ASSIGN, size)), load)
-    return rows
+    return {"rows": rows}
 
 
 def _blocks(plan: AssignPlan, processes: Bench, case: Case) -> dict[str, list[Block]]:
@@ -199,8 +199,9 @@ def require_moved(size: int, steps: int, total: Mapping[str, float]) -> None:
     )
 
 
-def sentences(rows: Sequence[Row]) -> list[str]:
+def sentences(facts: Facts) -> list[str]:
     """Return one sentence for each size."""
+    rows = rows_of(facts)
     gb_s = {(row["size"], row["way"]): row["gb_s"] for row in rows}
     return [
         f"{in_megabytes(row['size'])}: {row['gb_s']:.3g} GB/s over Farwrite,"
@@ -276,22 +277,26 @@ BENCHMARK = Benchmark(
         "fabric": plan.fabric,
     },
     notes=lambda _: NOTES,
-    columns=(
-        Column("size", "size", in_megabytes),
-        Column("way", "way"),
-        Column("fabric", "fabric"),
-        Column("GB/s", "gb_s", ".3g"),
-        span("spread", "gb_s_rounds", ".3g"),
-        ratio("x grpc", "times_grpc", ".3g"),
-        spread("spread", "times_grpc", ".3g"),
-        ratio("of local", "of_local", ".2f"),
-        Column("step ms", "step_ms", ".4g"),
-        Column("empty ms", "empty_step_ms", ".3g"),
-        Column("cpu ms", "cpu_ms", ".4g"),
-        Column("tensors", "tensors", "g"),
-        Column("RPCs", "grpc_tensor_calls", "g"),
-        Column("copies", "copies", "g"),
-        Column("socket bytes", "socket_bytes", ".0f"),
+    tables=(
+        Table(
+            (
+                Column("size", "size", in_megabytes),
+                Column("way", "way"),
+                Column("fabric", "fabric"),
+                Column("GB/s", "gb_s", ".3g"),
+                span("spread", "gb_s_rounds", ".3g"),
+                ratio("x grpc", "times_grpc", ".3g"),
+                spread("spread", "times_grpc", ".3g"),
+                ratio("of local", "of_local", ".2f"),
+                Column("step ms", "step_ms", ".4g"),
+                Column("empty ms", "empty_step_ms", ".3g"),
+                Column("cpu ms", "cpu_ms", ".4g"),
+                Column("tensors", "tensors", "g"),
+                Column("RPCs", "grpc_tensor_calls", "g"),
+                Column("copies", "copies", "g"),
+                Column("socket bytes", "socket_bytes", ".0f"),
+            )
+        ),
     ),
     sentences=sentences,
     charts=(

@@ -21,10 +21,10 @@ from farwrite_bench.collective.worker import Join, Reduce, Reduced
 from farwrite_bench.harness import option
 from farwrite_bench.harness.benchmark import Benchmark, Progress
 from farwrite_bench.harness.chart import Bars
-from farwrite_bench.harness.column import Column
+from farwrite_bench.harness.column import Column, Table
 from farwrite_bench.ratio import rounded
 from farwrite_bench.record import Record
-from farwrite_bench.report.parts import Facts, Gain, Row, rows_of
+from farwrite_bench.report.parts import Facts, Gain, rows_of
 
 WORKERS = 2
 ELEMENT = 4
@@ -66,7 +66,7 @@ def plan(arguments: argparse.Namespace, record: Record) -> CollectivePlan:
     return CollectivePlan(elements, arguments.rounds, arguments.steps, arguments.fabric)
 
 
-def measure(plan: CollectivePlan, progress: Progress, logs: Path) -> list[Row]:
+def measure(plan: CollectivePlan, progress: Progress, logs: Path) -> Facts:
     """Measure all rounds; the workers' output goes to `logs`.
 
     Raises
@@ -85,7 +85,7 @@ def measure(plan: CollectivePlan, progress: Progress, logs: Path) -> list[Row]:
             for place, key in enumerate(workers if number % 2 == 0 else reversed(workers)):
                 progress((number + place / len(workers)) / plan.rounds, key)
                 turns[key].append(_turn(workers[key], Reduce(plan.steps, WARM_UP_STEPS)))
-    return _rows(plan.size, turns)
+    return {"rows": _rows(plan.size, turns)}
 
 
 @contextlib.contextmanager
@@ -201,16 +201,20 @@ BENCHMARK = Benchmark(
         "fabric": plan.fabric,
     },
     notes=lambda _: (NOTE,),
-    columns=(
-        Column("transport", "transport"),
-        Column("fabric", "fabric"),
-        Column("step ms", "step_ms", ".4g"),
-        Column("GB/s", "gb_s", ".2f"),
-        Column("of grpc", "of_grpc", ".3f"),
-        Column("cpu ms", "cpu_ms", ".4g"),
-        Column("copies", "copies", "g"),
-        Column("socket bytes", "socket_bytes", lambda value: format_size(int(value))),
-        Column("RPCs", "rpcs", "g"),
+    tables=(
+        Table(
+            (
+                Column("transport", "transport"),
+                Column("fabric", "fabric"),
+                Column("step ms", "step_ms", ".4g"),
+                Column("GB/s", "gb_s", ".2f"),
+                Column("of grpc", "of_grpc", ".3f"),
+                Column("cpu ms", "cpu_ms", ".4g"),
+                Column("copies", "copies", "g"),
+                Column("socket bytes", "socket_bytes", lambda value: format_size(int(value))),
+                Column("RPCs", "rpcs", "g"),
+            )
+        ),
     ),
     charts=(
         Bars("Rate of an all-reduce", lambda _: "two workers", "gb_s", "GB/s", series="transport"),

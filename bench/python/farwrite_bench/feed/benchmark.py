@@ -21,7 +21,7 @@ from farwrite_bench.feed.client import ELEMENT, FEED, FETCH, Begin, Close, Open
 from farwrite_bench.harness import option
 from farwrite_bench.harness.benchmark import Benchmark, Progress
 from farwrite_bench.harness.chart import Bars, BySize
-from farwrite_bench.harness.column import Column, ratio, span, spread
+from farwrite_bench.harness.column import Column, Table, ratio, span, spread
 from farwrite_bench.harness.memory import affordable
 from farwrite_bench.options import sizes
 from farwrite_bench.plan import KIB, MIB
@@ -122,7 +122,7 @@ def plan(arguments: argparse.Namespace, record: Record) -> FeedPlan:
     )
 
 
-def measure(plan: FeedPlan, progress: Progress, logs: Path) -> list[Row]:
+def measure(plan: FeedPlan, progress: Progress, logs: Path) -> Facts:
     """Measure everything in `plan`; the children's output goes to `logs`.
 
     Raises
@@ -141,7 +141,7 @@ def measure(plan: FeedPlan, progress: Progress, logs: Path) -> list[Row]:
             report(0.0)
             load = os.getloadavg()[0]
             rows += make_rows(plan, size, _turns(plan, size, groups, report), load)
-    return rows
+    return {"rows": rows}
 
 
 def _turns(
@@ -303,19 +303,23 @@ BENCHMARK = Benchmark(
         "fabric": plan.fabric,
     },
     notes=lambda _: NOTES,
-    columns=(
-        Column("operation", "operation"),
-        Column("size", "size", format_size),
-        Column("way", "way"),
-        Column("target", "target", "{}://".format),
-        Column("ms", "ms", ".3f"),
-        span("spread", "ms_rounds", ".3f"),
-        Column("GB/s", "gb_s", ".3g"),
-        ratio("of grpc", "of_grpc", ".2f"),
-        spread("spread", "of_grpc", ".2f"),
-        Column("cpu ms", "cpu_ms", ".3f"),
-        Column("by grpc", "by_grpc", "g"),
-        Column("socket bytes", "socket_bytes", ".0f"),
+    tables=(
+        Table(
+            (
+                Column("operation", "operation"),
+                Column("size", "size", format_size),
+                Column("way", "way"),
+                Column("target", "target", "{}://".format),
+                Column("ms", "ms", ".3f"),
+                span("spread", "ms_rounds", ".3f"),
+                Column("GB/s", "gb_s", ".3g"),
+                ratio("of grpc", "of_grpc", ".2f"),
+                spread("spread", "of_grpc", ".2f"),
+                Column("cpu ms", "cpu_ms", ".3f"),
+                Column("by grpc", "by_grpc", "g"),
+                Column("socket bytes", "socket_bytes", ".0f"),
+            )
+        ),
     ),
     charts=(_chart(FEED), _chart(FETCH)),
     gains=gains,

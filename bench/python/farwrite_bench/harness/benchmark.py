@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from farwrite_bench.harness.chart import Chart
-from farwrite_bench.harness.column import Column
+from farwrite_bench.harness.column import Table
 from farwrite_bench.harness.option import Option
 from farwrite_bench.record import Record
-from farwrite_bench.report.parts import Facts, Gain, Row
+from farwrite_bench.report.parts import Card, Facts, Gain
 
 Plan = TypeVar("Plan")
 
@@ -37,9 +37,10 @@ class Benchmark(Generic[Plan]):
     options: Sequence[Option]
     plan: Callable[[argparse.Namespace, Record], Plan]
     """Makes the plan from the options; may add notes to the record. Raises errors of Farwrite."""
-    measure: Callable[[Plan, Progress, Path], list[Row]]
-    """Measures; the output of the processes that it starts goes to files in the folder."""
-    columns: Sequence[Column]
+    measure: Callable[[Plan, Progress, Path], Facts]
+    """Measures, and returns what the file holds beside the facts of every benchmark: most have
+    ``rows``. The output of the processes that it starts goes to files in the folder."""
+    tables: Sequence[Table]
     settings: Callable[[Plan], dict[str, Any]]
     """The choices that the file and the line above the table name."""
     notes: Callable[[Plan], Sequence[str]]
@@ -54,12 +55,16 @@ class Benchmark(Generic[Plan]):
     """What `cluster.plugin.make_ready` loads before the run."""
     needs: Sequence[str] = ()
     """Modules without which it cannot run."""
-    sentences: Callable[[Sequence[Row]], Iterable[str]] = field(default=lambda _: ())
-    """What the rows say, in words."""
+    sentences: Callable[[Facts], Iterable[str]] = field(default=lambda _: ())
+    """What the figures say, in words."""
     charts: Sequence[Chart] = ()
     gains: Callable[[Facts], list[Gain]] = field(default=lambda _: [])
     """The gain of every row that compares Farwrite with something else."""
     gain_of: str = ""
-    """What the largest gain is a gain of, such as "rate of stock gRPC"; empty for no key figure."""
-    passed: Callable[[Sequence[Row]], bool] = field(default=lambda _: True)
+    """What the largest gain is a gain of, such as "rate of stock gRPC": its key figure."""
+    cards: Callable[[Facts], list[Card]] = field(default=lambda _: [])
+    """Other key figures."""
+    settings_key: str = "settings"
+    """Under which the file has the settings."""
+    passed: Callable[[Facts], bool] = field(default=lambda _: True)
     """Whether the command ends with status 0."""

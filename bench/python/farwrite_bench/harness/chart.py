@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from farwrite_bench.report.axis import Write, plain, short_size
 from farwrite_bench.report.bars import Bar, Group, bars
 from farwrite_bench.report.chart import Series, lines
 from farwrite_bench.report.frame import Look
-from farwrite_bench.report.parts import Row, figure
+from farwrite_bench.report.parts import Facts, Row, figure, rows_of
 
-
-class Chart(Protocol):
-    """Draws rows."""
-
-    def draw(self, rows: Sequence[Row]) -> list[str]:
-        """Return the charts, as SVG; none without rows that it shows."""
+Chart = Callable[[Facts], list[str]]
+"""Draws what a file holds, as SVG; nothing, where it has no rows that it shows."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +35,10 @@ class Bars:
     note: str = ""
     baseline: float | None = None
 
-    def draw(self, rows: Sequence[Row]) -> list[str]:
+    def __call__(self, facts: Facts) -> list[str]:
         """Draw one chart."""
         groups: dict[str, list[Bar]] = {}
-        for row in filter(self.where, rows):
+        for row in filter(self.where, rows_of(facts)):
             groups.setdefault(self.group(row), []).append(self._bar(row))
         if not groups:
             return []
@@ -70,20 +65,22 @@ class BySize:
     y: str
     """What the vertical axis shows, with its unit."""
     value: str
-    single: Bars
-    """What is drawn where all rows have one size."""
+    single: Bars | None = None
+    """What is drawn where all rows have one size; without it, a line of one point."""
     x: str = "bytes of the tensor"
     series: str = "way"
     order: Sequence[str] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+    colours: Mapping[str, str] = field(default_factory=dict)
     where: Callable[[Row], bool] = field(default=lambda _: True)
     write_y: Write = plain
 
-    def draw(self, rows: Sequence[Row]) -> list[str]:
+    def __call__(self, facts: Facts) -> list[str]:
         """Draw one chart."""
-        shown = [row for row in rows if self.where(row)]
+        shown = [row for row in rows_of(facts) if self.where(row)]
         sizes = sorted({row["size"] for row in shown})
-        if len(sizes) < 2:
-            return self.single.draw(shown)
+        if not shown or (len(sizes) < 2 and self.single is not None):
+            return self.single(facts) if self.single is not None else []
         look = Look(
             self.title,
             self.x,
@@ -96,7 +93,9 @@ class BySize:
         )
         keys = self.order or list(dict.fromkeys(row[self.series] for row in shown))
         series = [
-            Series(key, key, points) for key in keys if (points := sorted(self._points(shown, key)))
+            Series(self.colours.get(key, key), self.names.get(key, key), points)
+            for key in keys
+            if (points := sorted(self._points(shown, key)))
         ]
         return [lines(look, series)]
 

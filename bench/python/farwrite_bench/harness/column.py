@@ -1,12 +1,12 @@
-"""The columns of a benchmark's table."""
+"""The tables of a benchmark, and their columns."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from farwrite_bench.report.parts import Row
+from farwrite_bench.report.parts import Facts, Row
 
 NOTHING = "-"
 """A value that was not measured."""
@@ -50,11 +50,19 @@ def spread(head: str, key: str, form: str) -> Column:
     return Column(head, key, write)
 
 
-def heads(columns: Sequence[Column]) -> list[str]:
-    """Return the headings."""
-    return [column.head for column in columns]
+@dataclass(frozen=True)
+class Table:
+    """One table."""
 
+    columns: Sequence[Column]
+    title: str = ""
+    """Its heading, where a benchmark has several."""
+    rows: Callable[[Facts], Sequence[Row]] = field(default=lambda facts: facts["rows"])
 
-def cells(columns: Sequence[Column], row: Row) -> list[str]:
-    """Format a row."""
-    return [column.cell(row) for column in columns]
+    def heads(self) -> list[str]:
+        """Return the headings."""
+        return [column.head for column in self.columns]
+
+    def cells(self, facts: Facts) -> list[list[str]]:
+        """Format the rows."""
+        return [[column.cell(row) for column in self.columns] for row in self.rows(facts)]

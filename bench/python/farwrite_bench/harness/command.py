@@ -10,11 +10,9 @@ from farwrite_bench.cluster.plugin import measuring
 from farwrite_bench.cluster.transport import require
 from farwrite_bench.figures import write, write_json
 from farwrite_bench.harness.benchmark import Benchmark
-from farwrite_bench.harness.column import cells, heads
 from farwrite_bench.options import add_shared
 from farwrite_bench.record import Record
 from farwrite_bench.report.chart import beside, standalone
-from farwrite_bench.report.parts import rows_of
 from farwrite_bench.table import markdown_table, text_table
 
 if TYPE_CHECKING:
@@ -38,7 +36,7 @@ def add_parser(benchmark: Benchmark[Any], kinds: Subparsers) -> None:
 
 
 def run(benchmark: Benchmark[Plan], arguments: argparse.Namespace) -> int:
-    """Measure, print the table and write the files; return 1 if the rows show a failure."""
+    """Measure, print the table and write the files; return 1 if the figures show a failure."""
     if benchmark.needs:
         require(f"farwrite bench {benchmark.name}", *benchmark.needs)
     for option in benchmark.options:
@@ -47,20 +45,21 @@ def run(benchmark: Benchmark[Plan], arguments: argparse.Namespace) -> int:
     plan = benchmark.plan(arguments, record)
     record.announce(benchmark.seconds(plan) if benchmark.seconds is not None else None)
     with measuring(*benchmark.libraries(plan)) as (bar, logs):
-        rows = benchmark.measure(plan, bar, logs)
+        measured = benchmark.measure(plan, bar, logs)
     settings, notes = benchmark.settings(plan), benchmark.notes(plan)
-    print(f"{record.conditions()}; {written(settings)}\n")
-    table = markdown_table if arguments.markdown else text_table
-    shown = [cells(benchmark.columns, row) for row in rows]
-    print("\n".join(table(heads(benchmark.columns), shown)))
-    for line in (*benchmark.sentences(rows), *notes):
+    facts = record.facts(notes, **{benchmark.settings_key: settings}, **measured)
+    print(f"{record.conditions()}; {written(settings)}")
+    write_table = markdown_table if arguments.markdown else text_table
+    for table in benchmark.tables:
+        lines = write_table(table.heads(), table.cells(facts))
+        print("\n".join(("", *([f"{table.title}:"] if table.title else []), *lines)))
+    for line in (*benchmark.sentences(facts), *notes):
         print(f"\n{line}")
-    facts = record.facts(notes, settings=settings, rows=rows)
     write_json(arguments.json, facts)
     if arguments.svg is not None:
-        drawn = [chart for each in benchmark.charts for chart in each.draw(rows_of(facts))]
+        drawn = [chart for draw in benchmark.charts for chart in draw(facts)]
         write(arguments.svg, standalone(beside(benchmark.title, drawn)))
-    return 0 if benchmark.passed(rows) else 1
+    return 0 if benchmark.passed(facts) else 1
 
 
 def written(settings: dict[str, Any]) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from farwrite_bench.harness.benchmark import Benchmark
-from farwrite_bench.harness.column import cells, heads
-from farwrite_bench.report.parts import Card, Facts, Gain, Table, largest, rows_of
+from farwrite_bench.report.parts import Card, Facts, Gain, Table, largest
 
 
 class DeclaredSection:
@@ -19,19 +18,20 @@ class DeclaredSection:
 
     def figures(self, facts: Facts) -> list[str]:
         """Draw the charts."""
-        rows = rows_of(facts)
-        return [drawn for chart in self._benchmark.charts for drawn in chart.draw(rows)]
+        return [drawn for draw in self._benchmark.charts for drawn in draw(facts)]
 
     def tables(self, facts: Facts) -> list[Table]:
         """Show all rows."""
-        columns = self._benchmark.columns
-        shown = [cells(columns, row) for row in facts["rows"]]
-        return [(self._benchmark.title, heads(columns), shown)]
+        return [
+            (table.title or self.TITLE, table.heads(), table.cells(facts))
+            for table in self._benchmark.tables
+        ]
 
     def cards(self, facts: Facts) -> list[Card]:
-        """Choose the largest gain."""
+        """Choose the key figures."""
         what = self._benchmark.gain_of
-        return largest(self.gains(facts), what) if what else []
+        most = largest(self.gains(facts), what) if what else []
+        return [*most, *self._benchmark.cards(facts)]
 
     def gains(self, facts: Facts) -> list[Gain]:
         """Compare Farwrite with something else."""

@@ -22,7 +22,7 @@ from farwrite_bench.cluster.transport import CONTROL, FARWRITE, GRPC
 from farwrite_bench.harness import option
 from farwrite_bench.harness.benchmark import Benchmark, Progress
 from farwrite_bench.harness.chart import Bars
-from farwrite_bench.harness.column import Column, ratio, span, spread
+from farwrite_bench.harness.column import Column, Table, ratio, span, spread
 from farwrite_bench.ratio import ratio_of_rounds
 from farwrite_bench.record import Record
 from farwrite_bench.report.parts import Facts, Gain, Row, rows_of
@@ -100,7 +100,7 @@ def plan(arguments: argparse.Namespace, record: Record) -> StepPlan:
     )
 
 
-def measure(plan: StepPlan, progress: Progress, logs: Path) -> list[Row]:
+def measure(plan: StepPlan, progress: Progress, logs: Path) -> Facts:
     """Measure everything in `plan`; the children's output goes to `logs`.
 
     Raises
@@ -123,7 +123,7 @@ def measure(plan: StepPlan, progress: Progress, logs: Path) -> list[Row]:
             with busy_cores(plan.busy, folder):
                 turns = _turns(plan, key, groups, report)
             rows += make_rows(key, plan.busy, turns, load)
-    return rows
+    return {"rows": rows}
 
 
 def _turns(
@@ -287,19 +287,23 @@ BENCHMARK = Benchmark(
     measure=measure,
     settings=lambda plan: {"rounds": plan.rounds, "busy": plan.busy, "fabric": plan.fabric},
     notes=lambda plan: (*(f"{key}: {KINDS[key].step}." for key in plan.kinds), *NOTES),
-    columns=(
-        Column("kind", "kind"),
-        Column("way", "way"),
-        Column("fabric", "fabric"),
-        Column("step ms", "step_ms", ".3f"),
-        span("spread", "step_ms_rounds", ".3f"),
-        Column("mean ms", "mean_ms", ".3f"),
-        ratio("of grpc", "of_grpc", ".2f"),
-        spread("spread", "of_grpc", ".2f"),
-        ratio("of local", "of_local", ".1f"),
-        Column("cpu ms", "cpu_ms", ".3f"),
-        Column("control", "control", control),
-        Column("socket bytes", "socket_bytes", ".0f"),
+    tables=(
+        Table(
+            (
+                Column("kind", "kind"),
+                Column("way", "way"),
+                Column("fabric", "fabric"),
+                Column("step ms", "step_ms", ".3f"),
+                span("spread", "step_ms_rounds", ".3f"),
+                Column("mean ms", "mean_ms", ".3f"),
+                ratio("of grpc", "of_grpc", ".2f"),
+                spread("spread", "of_grpc", ".2f"),
+                ratio("of local", "of_local", ".1f"),
+                Column("cpu ms", "cpu_ms", ".3f"),
+                Column("control", "control", control),
+                Column("socket bytes", "socket_bytes", ".0f"),
+            )
+        ),
     ),
     charts=(
         Bars(

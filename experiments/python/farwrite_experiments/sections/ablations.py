@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from farwrite_bench.memory import COPIES, copy_chart
 from farwrite_bench.report.bars import Bar, Group, bars
 from farwrite_bench.report.parts import Card, Facts, Gain, Row, Table, figure, rows_of
-from farwrite_bench.report.sections.memory import copy_chart, copy_table
 from farwrite_bench.tensor.plan import CHAIN, NETWORK, PARALLEL, SLICE
 from farwrite_experiments.ablations import HEADERS, cells
 
@@ -57,7 +57,7 @@ def tables(facts: Facts) -> list[Table]:
     return [
         ("Ablations", HEADERS, [*cells(facts["rows"])]),
         ("Registrations, whole network", REGISTRATIONS, counted),
-        copy_table(facts["copies"]),
+        (COPIES.title, COPIES.heads(), COPIES.cells(facts)),
     ]
 
 
