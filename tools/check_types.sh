@@ -10,11 +10,12 @@ set -euo pipefail
 
 cd "$(dirname "$0")/.."
 rm -rf build/types
-for package in python/farwrite bench/python/farwrite_bench; do
+for package in python/farwrite bench/python/farwrite_bench experiments/python/farwrite_experiments; do
   joined=build/types/$(basename "$package")
   mkdir -p "$joined"
   ln -s "$PWD/$package"/* "$joined"
-  cp "$1"/lib/python3*/site-packages/"$(basename "$package")"/_*.pyi "$joined"
+  find "$1"/lib/python3*/site-packages/"$(basename "$package")" -maxdepth 1 -name "_*.pyi" \
+    -exec cp {} "$joined" \;
 done
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/farwrite/mypy/$(pwd | sha256sum | cut -c 1-16)
 if [[ ${LINT:-} == all ]] || ! mkdir -p "$cache" 2>/dev/null; then
@@ -22,7 +23,8 @@ if [[ ${LINT:-} == all ]] || ! mkdir -p "$cache" 2>/dev/null; then
   rm -rf "$cache"
 fi
 check() {
-  MYPYPATH=build/types "$1/bin/mypy" --cache-dir "$2" build/types/farwrite build/types/farwrite_bench
+  MYPYPATH=build/types "$1/bin/mypy" --cache-dir "$2" build/types/farwrite build/types/farwrite_bench \
+    build/types/farwrite_experiments
 }
 status=0
 check "$1" "$cache" || status=$?

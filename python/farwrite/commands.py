@@ -19,7 +19,10 @@ from farwrite.cli_parser import Parser, Subparsers
 from farwrite.errors import FailedPrecondition
 
 GROUP = "farwrite.commands"
-PACKAGES = dict.fromkeys(("bench", "demo", "plan", "report", "reproduce"), "farwrite-bench")
+PACKAGES = {
+    **dict.fromkeys(("bench", "demo", "report"), "farwrite-bench"),
+    **dict.fromkeys(("plan", "reproduce"), "farwrite-experiments"),
+}
 """Commands that are part of Farwrite and come in another package."""
 
 

@@ -4,33 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from farwrite_bench.benchmarks import Entry, benchmarks
 
 if TYPE_CHECKING:
     from typing import Any
 
     Subparsers = argparse._SubParsersAction[Any]
-
-BENCHMARKS = {
-    "p2p": "p2p_command",
-    "peers": "peers.command",
-    "memory": "memory_command",
-    "tensor": "tensor.command",
-    "step": "step.command",
-    "feed": "feed.command",
-    "ablations": "tensor.ablations",
-    "collective": "collective.command",
-    "assign": "assign.command",
-    "train": "train.command",
-    "scaling": "scaling.command",
-    "convergence": "convergence.command",
-    "sizes": "sizes.command",
-    "box": "box.command",
-    "grpc": "grpc.command",
-    "gpu": "gpu.command",
-}
-"""Each benchmark and its module, which adds the subcommand with add_parser(subparsers)."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -42,11 +23,12 @@ def add_parser(subparsers: Subparsers) -> None:
         epilog="Example: farwrite bench p2p --quick",
     )
     kinds = parser.add_subparsers(metavar="BENCHMARK", required=True)
-    for name in _needed(getattr(subparsers, "words", None) or ()):
-        import_module(f"farwrite_bench.{BENCHMARKS[name]}").add_parser(kinds)
+    for entry in _needed(getattr(subparsers, "words", None) or ()):
+        entry.add_parser(kinds)
 
 
-def _needed(words: Iterable[str]) -> Iterable[str]:
+def _needed(words: Iterable[str]) -> Iterable[Entry]:
     following = iter(words)
     named = next(following, None) if "bench" in following else None  # the word after it
-    return [named] if named in BENCHMARKS else BENCHMARKS
+    known = benchmarks()
+    return [known[named]] if named and named in known else [known[each] for each in sorted(known)]

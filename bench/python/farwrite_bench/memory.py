@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from farwrite.info import copy_kernels
+from farwrite.units import format_size
 from farwrite_bench import _native
+from farwrite_bench.harness.benchmark import Benchmark, Progress
+from farwrite_bench.harness.column import Column, Table
 from farwrite_bench.plan import GIB, KIB, MIB
+from farwrite_bench.report.axis import short_size
+from farwrite_bench.report.bars import Bar, Group, bars
+from farwrite_bench.report.chart import Series, lines
+from farwrite_bench.report.frame import Look
+from farwrite_bench.report.parts import Facts, Row, figure
 
 THREADS = 4
 ALLOCATION_TARGET = 1.1
 FIRST_USE_TARGET = 1.5
 
-Progress = Callable[[float, str], None]
+COLOURS = ("farwrite", "staged", "local", "rpc-over-fabric", "grpc", "box-tcp")
+"""The colours of the copy kernels, in their order."""
+BESIDE = {"allocations": "malloc", "allocations_tuned_malloc": "tuned malloc"}
+"""What the allocations of each key are compared with."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +54,7 @@ class MemoryPlan:
         return cls(2, 200, 32 * MIB, 32 * MIB, (4 * KIB, MIB), 0.005)
 
 
-def run(plan: MemoryPlan, progress: Progress) -> dict[str, Any]:
+def measure(plan: MemoryPlan, progress: Progress, logs: Path) -> Facts:
     """Run all three parts. Figures are medians over the rounds; a ratio compares one round."""
     progress(0.0, "allocate and free")
     allocations = [_allocations(plan, touch) for touch in (False, True)]
@@ -53,6 +65,7 @@ def run(plan: MemoryPlan, progress: Progress) -> dict[str, Any]:
         "allocations": allocations,
         "first_use": first_use,
         "copies": copies(plan),
+        "allocations_tuned_malloc": tuned_allocations(plan),
     }
 
 
@@ -119,3 +132,115 @@ def copies(plan: MemoryPlan) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def figures(facts: Facts) -> list[str]:
+    """Draw the throughput of copies, then allocation beside malloc."""
+    groups = [
+        Group(
+            f"{'touched' if entry['touched'] else 'not touched'}, beside {name}",
+            [
+                _time("farwrite", "Device.allocate", entry["farwrite_ns"]),
+                _time("limit", "malloc", entry["malloc_ns"]),
+            ],
+        )
+        for key, name in BESIDE.items()
+        for entry in facts[key]
+    ]
+    first = facts["first_use"]
+    use = [
+        Bar("farwrite", "Farwrite", first["farwrite_s"], f"{figure(first['farwrite_s'])} s"),
+        Bar("limit", "the kernel", first["kernel_s"], f"{figure(first['kernel_s'])} s"),
+    ]
+    return [
+        copy_chart(facts["copies"]),
+        bars("Allocate and free, 4 threads", groups),
+        bars("First use of fresh memory", [Group(format_size(first["bytes"]), use)]),
+    ]
+
+
+def _time(key: str, name: str, nanoseconds: float) -> Bar:
+    return Bar(key, name, nanoseconds, f"{figure(nanoseconds)} ns")
+
+
+def copy_chart(copies: Sequence[Row]) -> str:
+    """Draw the throughput of each copy kernel by size."""
+    look = Look(
+        "Throughput of copies in one thread",
+        "bytes of a copy",
+        "GB/s",
+        log_x=True,
+        write_x=short_size,
+        ticks_x=[row["size"] for row in copies],
+    )
+    kernels = list(copies[0]["gb_s"])
+    return lines(
+        look,
+        [
+            Series(
+                COLOURS[place % len(COLOURS)],
+                name,
+                [(row["size"], row["gb_s"][name]) for row in copies],
+            )
+            for place, name in enumerate(kernels)
+        ],
+    )
+
+
+def _allocation_rows(facts: Facts) -> list[Row]:
+    return [{**entry, "beside": name} for key, name in BESIDE.items() for entry in facts[key]]
+
+
+def _case(row: Row) -> str:
+    touched = "touched" if row["touched"] else "not touched"
+    return f"64 KiB to 16 MiB, {touched}, compared with {row['beside']}"
+
+
+def _rates(row: Row) -> str:
+    return ", ".join(f"{name} {rate:.2f}" for name, rate in row["gb_s"].items())
+
+
+COPIES = Table(
+    (Column("copy of", "size", format_size), Column("GB/s by kernel", _rates)),
+    "Copies in one thread",
+    lambda facts: facts["copies"],
+)
+BENCHMARK = Benchmark(
+    name="memory",
+    question="measure allocation, first use and copy kernels",
+    description="Compare allocation with malloc, the first use of memory with the kernel's own"
+    " prefault, and the copy kernels with each other. The throughput of one thread falls once the"
+    " bytes leave the caches.",
+    title="Memory: allocation and copies",
+    options=(),
+    plan=lambda arguments, _: MemoryPlan.quick() if arguments.quick else MemoryPlan.full(),
+    measure=measure,
+    settings=lambda plan: {"rounds": plan.rounds},
+    notes=lambda _: (),
+    tables=(
+        Table(
+            (
+                Column("allocate + free, 4 threads", _case),
+                Column("Farwrite ns", "farwrite_ns", ".0f"),
+                Column("malloc ns", "malloc_ns", ".0f"),
+                Column("ratio", "ratio", ".2f"),
+                Column("target", "target"),
+            ),
+            "Allocation",
+            _allocation_rows,
+        ),
+        Table(
+            (
+                Column("first use of", "bytes", format_size),
+                Column("Farwrite s", "farwrite_s", ".3f"),
+                Column("kernel s", "kernel_s", ".3f"),
+                Column("ratio", "ratio", ".2f"),
+                Column("target", "target"),
+            ),
+            "First use",
+            lambda facts: [facts["first_use"]],
+        ),
+        COPIES,
+    ),
+    charts=(figures,),
+)

@@ -6,8 +6,8 @@ import sys
 
 import numpy as np
 import pytest
-from bench_command import result
 
+from bench_command import result
 from farwrite.errors import Error, InvalidArgument
 from farwrite_bench import pair as bench_pair
 from farwrite_bench import two_hosts

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bench_command import bench, result
-from self_contained import check_page
 
+from bench_command import bench, result
 from farwrite.errors import NotFound, PeerDead
 from farwrite_bench import _native
 from farwrite_bench.box import command, emulation, openmpi
@@ -31,6 +30,7 @@ from farwrite_bench.box.rows import FIELDS
 from farwrite_bench.box.rows import row as make_row
 from farwrite_bench.box.tables import picture, tables
 from farwrite_bench.machine import load, machine
+from self_contained import check_page
 
 TRANSPORTS = [BOX_SHM, BOX_TCP, MPI, MPI_SHARED]
 

@@ -7,15 +7,21 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from bench_command import bench, result
 
-from farwrite.errors import Internal, ResourceExhausted
+from bench_command import bench, result
+from farwrite.errors import Internal
 from farwrite_bench.cluster.group import Turn
 from farwrite_bench.cluster.readings import Readings
+from farwrite_bench.feed.benchmark import (
+    ROUNDS,
+    SIZES,
+    TARGETS,
+    WAYS,
+    FeedPlan,
+    expected_seconds,
+    make_rows,
+)
 from farwrite_bench.feed.client import Feeds
-from farwrite_bench.feed.command import ROUNDS, affordable
-from farwrite_bench.feed.plan import SIZES, TARGETS, WAYS, FeedPlan, expected_seconds
-from farwrite_bench.feed.rows import make_rows
 
 KIB = 1024
 
@@ -96,13 +102,6 @@ def test_a_fetch_of_other_values_is_an_error() -> None:
     kept[-1][17] += 1
     with pytest.raises(Internal, match="1 of 2048"):
         feeds.fetch(1)
-
-
-def test_takes_no_more_memory_than_there_is() -> None:
-    assert affordable(SIZES, 64 * 2**30) == SIZES
-    assert affordable(SIZES, 8 * 2**30) == SIZES[:-1]
-    with pytest.raises(ResourceExhausted, match="a tensor of 4 KiB needs"):
-        affordable(SIZES, 2**30)
 
 
 def test_the_default_run_ends_within_ten_minutes() -> None:

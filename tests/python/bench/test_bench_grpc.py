@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench_command import bench, result
 
+from bench_command import bench, result
 from farwrite.errors import Error, FailedPrecondition, InvalidArgument, NotFound, PeerDead
 from farwrite_bench.box import openmpi
 from farwrite_bench.grpc import build, transport

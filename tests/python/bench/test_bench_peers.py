@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench_command import bench, result
 
+from bench_command import bench, result
 from farwrite.errors import Internal, InvalidArgument, NotFound
 from farwrite_bench.peers import rows
 from farwrite_bench.peers.adapters import PEERS

@@ -10,14 +10,20 @@ import time
 from pathlib import Path
 
 import pytest
-from bench_command import bench, result
 
+from bench_command import bench, result
 from farwrite_bench.cluster.busy import busy_cores
 from farwrite_bench.cluster.group import Turn, in_turn
 from farwrite_bench.cluster.readings import Readings
-from farwrite_bench.step.command import KIND_SECONDS, ROUNDS
-from farwrite_bench.step.plan import KINDS, WAYS, StepPlan, expected_seconds
-from farwrite_bench.step.rows import make_rows
+from farwrite_bench.step.benchmark import (
+    KIND_SECONDS,
+    ROUNDS,
+    WAYS,
+    StepPlan,
+    expected_seconds,
+    make_rows,
+)
+from farwrite_bench.step.kinds import KINDS
 
 
 @pytest.mark.slow

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench_command import bench, result
 
+from bench_command import bench, result
 from farwrite_bench.cluster.readings import Readings
 from farwrite_bench.tensor import run as bench_run
 from farwrite_bench.tensor.command import affordable

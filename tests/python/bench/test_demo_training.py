@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from self_contained import check_page
 
 import farwrite as fw
 from farwrite.sockets import socket_bytes
@@ -26,6 +25,7 @@ from farwrite_bench.demo.training.plan import BATCH, LARGE, SMALL
 from farwrite_bench.demo.training.results import percentile, speedups
 from farwrite_bench.report.axis import Axis, around
 from processes import group_lives
+from self_contained import check_page
 
 TRAINING = [sys.executable, "-m", "farwrite", "demo", "training"]
 RUN_KEYS = {

@@ -1,4 +1,4 @@
-"""farwrite_bench uses only Farwrite's public API, and Farwrite does not use farwrite_bench."""
+"""The other packages use Farwrite's public API alone, and no package uses one above it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
-BENCH = ROOT / "bench/python/farwrite_bench"
+PACKAGES = [
+    ROOT / folder
+    for folder in ("bench/python/farwrite_bench", "experiments/python/farwrite_experiments")
+]
 PUBLIC = {
     "farwrite",
     "farwrite.box",
@@ -41,9 +46,10 @@ def imported(tree: ast.Module) -> Iterator[tuple[str, str]]:
             yield from ((node.module or "", alias.name) for alias in node.names)
 
 
-def test_the_bench_package_imports_public_names_alone() -> None:
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.name)
+def test_a_package_imports_public_names_alone(package: Path) -> None:
     wrong = []
-    for source, tree in trees(BENCH):
+    for source, tree in trees(package):
         for module, name in imported(tree):
             if module.partition(".")[0] != "farwrite":
                 continue
@@ -54,11 +60,12 @@ def test_the_bench_package_imports_public_names_alone() -> None:
     assert wrong == []
 
 
-def test_the_bench_package_touches_no_handle_of_the_core() -> None:
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.name)
+def test_a_package_touches_no_handle_of_the_core(package: Path) -> None:
     internal = {"native", "native_device", "_native"}
     wrong = [
         f"{source.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node)}"
-        for source, tree in trees(BENCH)
+        for source, tree in trees(package)
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and node.attr in internal
     ]
@@ -75,21 +82,30 @@ def test_the_bench_module_includes_public_headers_alone() -> None:
             assert header in own | public, f"{source.name} includes {header}"
 
 
-def test_farwrite_does_not_import_the_bench_package() -> None:
+@pytest.mark.parametrize(
+    ("package", "above"),
+    [
+        (ROOT / "python/farwrite", "farwrite_bench"),
+        (ROOT / "python/farwrite", "farwrite_experiments"),
+        (PACKAGES[0], "farwrite_experiments"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.name,
+)
+def test_a_package_does_not_use_what_stands_on_it(package: Path, above: str) -> None:
     wrong = [
-        str(source.relative_to(ROOT))
-        for source, tree in trees(ROOT / "python/farwrite")
-        if any(module.partition(".")[0] == "farwrite_bench" for module, _ in imported(tree))
-        or "farwrite_bench" in source.read_text()
+        str(source.relative_to(ROOT)) for source, _ in trees(package) if above in source.read_text()
     ]
     assert wrong == []
 
 
-def test_both_packages_have_one_version_and_the_same_build_tools() -> None:
-    texts = [(ROOT / path).read_text() for path in ("pyproject.toml", "bench/pyproject.toml")]
-    versions = [re.search(r'^version = "(.+)"', text, re.MULTILINE)[1] for text in texts]
-    assert versions[0] == versions[1]
-    assert texts[1].count(f'"farwrite=={versions[0]}"') == 2
+def test_all_packages_have_one_version_and_the_same_build_tools() -> None:
+    folders = (".", "bench", "experiments")
+    texts = [(ROOT / folder / "pyproject.toml").read_text() for folder in folders]
+    versions = {re.search(r'^version = "(.+)"', text, re.MULTILINE)[1] for text in texts}
+    assert len(versions) == 1
+    (version,) = versions
+    assert texts[1].count(f'"farwrite=={version}"') == 2
+    assert texts[2].count(f'"farwrite-bench=={version}"') == 1
     for tool in ("scikit-build-core", "nanobind", "typing_extensions"):
         pins = {pin for text in texts for pin in re.findall(rf'"{tool}==(.+?)"', text)}
         assert len(pins) == 1, tool

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from farwrite.errors import Internal
-from farwrite_bench.assign.plan import ELEMENT
 from farwrite_bench.tensor.graph import session_config, timed
 from farwrite_bench.tensor.plan import LOCAL, Case
 
+ASSIGN = "assign"
+"""The name of the step in a `Case`."""
+ELEMENT = 4
+"""Bytes of an int32, the type that the issues' program adds."""
 WORKER = "/job:worker/task:0"
 PARAMETER_SERVER = "/job:ps/task:0"
 

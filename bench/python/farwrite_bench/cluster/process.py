@@ -25,6 +25,16 @@ QUIET = {
     "no_grpc_proxy": "127.0.0.1,localhost",
 }
 """Variables that are added to the environment of every child."""
+MALLOC = {
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": str(2**40),
+    "MALLOC_TOP_PAD_": str(2**26),
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+}
+"""glibc's best settings for large tensors, for every process of every way: memory is kept and used
+again, in huge pages. By default a tensor above 32 MiB is mapped anew in each step, and its page
+faults take longer than its computation."""
 PORT_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 PORTS_TRIED = 500
 """Most ports that one search tries."""

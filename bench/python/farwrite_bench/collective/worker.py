@@ -7,13 +7,40 @@ import json
 import os
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
 from farwrite.errors import Internal
-from farwrite_bench.cluster.readings import read
-from farwrite_bench.cluster.transport import load_plugin
-from farwrite_bench.collective.plan import Join, Reduce, Reduced
+from farwrite_bench.cluster.readings import Readings, read
+from farwrite_bench.cluster.transport import Transport, load_plugin
+
+
+@dataclass(frozen=True)
+class Join:
+    """The first message to a worker: its place, and how many float32 elements it reduces."""
+
+    addresses: tuple[str, ...]
+    index: int
+    transport: Transport
+    elements: int
+
+
+@dataclass(frozen=True)
+class Reduce:
+    """A request for `warm_up` unmeasured reductions and `steps` measured ones."""
+
+    steps: int
+    warm_up: int
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """The seconds of each measured reduction, and the readings before and after them."""
+
+    seconds: list[float]
+    before: Readings
+    after: Readings
 
 
 def main(control: Connection) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -13,13 +14,35 @@ from farwrite_bench.cluster.group import Take
 from farwrite_bench.cluster.readings import read
 from farwrite_bench.cluster.seat import Look
 from farwrite_bench.cluster.transport import STOCK_PROTOCOL
-from farwrite_bench.feed.plan import ELEMENT, FEED, Begin, Close, Open
 from farwrite_bench.tensor.graph import session_config, timed
 
+FEED, FETCH = "feed", "fetch"
+ELEMENT = 4
+"""Bytes of a float32."""
 TASK = "client"
 DEVICE = "/job:worker/task:0"
 _STRIDE = 1024
 """Elements between two that each turn of feeds changes: one in each page."""
+
+
+@dataclass(frozen=True)
+class Begin:
+    """The first message to a client: the scheme and the address of its sessions' server."""
+
+    scheme: str
+    address: str
+
+
+@dataclass(frozen=True)
+class Open:
+    """A request to a client: open a session with a variable of `size` bytes."""
+
+    size: int
+
+
+@dataclass(frozen=True)
+class Close:
+    """A request to a client: free the variable, and end the session."""
 
 
 class Feeds:

@@ -11,12 +11,11 @@ from pathlib import Path
 
 from farwrite_bench import pair
 from farwrite_bench.cluster.control import START_SECONDS, Control, receive_all
-from farwrite_bench.cluster.process import Task
+from farwrite_bench.cluster.process import MALLOC, Task
 from farwrite_bench.peers.end import Setup, Start
 from farwrite_bench.peers.loop import Opened
 from farwrite_bench.peers.pool import Pools
 from farwrite_bench.peers.sides import TwoSides, expect
-from farwrite_bench.train.cluster import MALLOC
 
 SIDE = "farwrite_bench.peers.side"
 

@@ -3,54 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import NoReturn
 
 from farwrite.errors import NotFound
-from farwrite_bench.report.parts import Card, Facts, Gain, Section, Table
-from farwrite_bench.report.sections import (
-    ablations,
-    assign,
-    box,
-    collective,
-    convergence,
-    feed,
-    gpu,
-    grpc,
-    memory,
-    p2p,
-    peers,
-    plan,
-    scaling,
-    sizes,
-    step,
-    tensor,
-    train,
-)
-
-SECTIONS: Mapping[str, Section] = {
-    "train": train,
-    "scaling": scaling,
-    "convergence": convergence,
-    "tensor": tensor,
-    "p2p": p2p,
-    "peers": peers,
-    "gpu": gpu,
-    "box": box,
-    "grpc": grpc,
-    "step": step,
-    "feed": feed,
-    "collective": collective,
-    "ablations": ablations,
-    "assign": assign,
-    "sizes": sizes,
-    "memory": memory,
-    "plan": plan,
-}
-"""The benchmarks in the order of the page. The key is the subcommand of ``farwrite bench``."""
+from farwrite_bench.benchmarks import benchmarks
+from farwrite_bench.report.parts import Card, Facts, Gain, Table
 
 
 @dataclass(frozen=True)
@@ -109,7 +70,7 @@ def read_folder(folder: Path) -> tuple[list[Run], list[LeftOut]]:
             f"report: {folder} has no JSON file; run a benchmark first, such as: farwrite bench p2p"
             f" --quick --json {folder / 'p2p.json'}"
         )
-    order = [*SECTIONS]
+    order = [*benchmarks()]
     return sorted(runs, key=lambda run: (order.index(run.benchmark), run.file)), left_out
 
 
@@ -134,11 +95,12 @@ def read_file(path: Path) -> Run:
             "it has no key 'benchmark'; it is no file of farwrite bench, or of an older version"
         )
     benchmark = facts["benchmark"]
-    section = SECTIONS.get(benchmark) if isinstance(benchmark, str) else None
-    if section is None:
+    known = benchmarks().get(benchmark) if isinstance(benchmark, str) else None
+    if known is None:
         raise ValueError(
-            f"the benchmark {benchmark!r} is unknown; this version knows {', '.join(SECTIONS)}"
+            f"the benchmark {benchmark!r} is unknown; known are {', '.join(benchmarks())}"
         )
+    section = known.page_section
     try:
         _check_facts(facts)
         return Run(

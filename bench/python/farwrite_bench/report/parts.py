@@ -31,7 +31,11 @@ class Gain:
 
 
 class Section(Protocol):
-    """What a module of `farwrite_bench.report.sections` has."""
+    """What the module of a benchmark's part of the page has.
+
+    It may also have ``headline(facts)``, which draws the main figure of the page as an SVG file, or
+    returns None.
+    """
 
     TITLE: str
     LEAD: str

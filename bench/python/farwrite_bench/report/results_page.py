@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from farwrite.run import html_page as page
+from farwrite_bench.benchmarks import benchmarks, suites
 from farwrite_bench.machine import BUSY_LOAD
 from farwrite_bench.report.chart import beside, standalone
-from farwrite_bench.report.files import SECTIONS, LeftOut, Run
-from farwrite_bench.report.ours import measured
+from farwrite_bench.report.files import LeftOut, Run
 from farwrite_bench.report.page import cards, chart_page, charts, subheading
-from farwrite_bench.report.papers import PAPERS, Paper
 from farwrite_bench.report.parts import HELPS_FROM, Facts, Gain
-from farwrite_bench.report.sections import train
 from farwrite_bench.table import times
 
 TITLE = "Farwrite, measured"
@@ -21,7 +19,6 @@ SENTENCE = (
     " shows what that gained on one machine, and where it gained nothing."
 )
 RUN_HEADERS = ("file", "benchmark", "date", "load before", "settings")
-PAPER_HEADERS = ("quantity", "paper", "the paper's conditions", "this machine")
 GAIN_HEADERS = ("case", "gain", "compared with", "what the rows show")
 
 
@@ -31,15 +28,15 @@ def results_page(runs: Sequence[Run], left_out: Sequence[LeftOut]) -> str:
 
 
 def picture(runs: Sequence[Run]) -> str | None:
-    """Draw the main figure as one SVG file: the gains in training, or else the first charts."""
+    """Draw the main figure as one SVG file: a benchmark's headline, or else the first charts."""
     for run in runs:
-        if run.benchmark == "train":
-            gaining = train.speedup_charts(run.facts)
-            if gaining:
-                return standalone(beside("What Farwrite gains in training", gaining[:2]))
+        section = benchmarks()[run.benchmark].page_section
+        drawn: str | None = section.headline(run.facts) if hasattr(section, "headline") else None
+        if drawn is not None:
+            return drawn
     for run in runs:
         if run.figures:
-            title = SECTIONS[run.benchmark].TITLE
+            title = benchmarks()[run.benchmark].page_section.TITLE
             return standalone(beside(title, run.figures[:2]))
     return None
 
@@ -54,9 +51,10 @@ def _parts(runs: Sequence[Run], left_out: Sequence[LeftOut]) -> Iterator[str]:
     found = [card for run in runs for card in run.cards]
     if found:
         yield cards(found)
-    for benchmark, section in SECTIONS.items():
-        of_it = [run for run in runs if run.benchmark == benchmark and run.figures]
+    for benchmark in benchmarks().values():
+        of_it = [run for run in runs if run.benchmark == benchmark.name and run.figures]
         if of_it:
+            section = benchmark.page_section
             yield page.heading(section.TITLE)
             yield page.paragraph(section.LEAD, quiet=True)
         for run in of_it:
@@ -66,14 +64,8 @@ def _parts(runs: Sequence[Run], left_out: Sequence[LeftOut]) -> Iterator[str]:
     yield page.heading("All rows")
     for run in runs:
         yield page.folded(_name(run), "".join(_details(run)))
-    yield page.heading("What the papers measured")
-    yield page.paragraph(
-        "The papers measured on other machines, with RDMA networks and GPUs. Their figures and"
-        " those of this machine stand beside each other to show what was measured. They cannot be"
-        " compared."
-    )
-    for paper in PAPERS:
-        yield from _paper(paper, runs)
+    for suite in suites():
+        yield from suite.page_parts(runs)
     yield page.heading("Where Farwrite does not help")
     yield from _no_help([gain for run in runs for gain in run.gains])
 
@@ -147,16 +139,6 @@ def _details(run: Run) -> Iterator[str]:
     if run.facts["notes"]:
         yield subheading("How it was measured")
         yield page.bullets([str(note) for note in run.facts["notes"]])
-
-
-def _paper(paper: Paper, runs: Sequence[Run]) -> Iterator[str]:
-    yield subheading(paper.title)
-    yield page.paragraph(f"{paper.authors}. {paper.conditions}", quiet=True)
-    rows = [
-        [each.what, each.value, each.conditions or "as above", measured(each.ours, runs)]
-        for each in paper.results
-    ]
-    yield page.table(PAPER_HEADERS, rows, long=[0, 1, 2, 3])
 
 
 def _no_help(gains: Sequence[Gain]) -> Iterator[str]:

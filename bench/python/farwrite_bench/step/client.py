@@ -10,7 +10,7 @@ from farwrite_bench.cluster.group import Take
 from farwrite_bench.cluster.readings import read
 from farwrite_bench.cluster.seat import Look
 from farwrite_bench.cluster.transport import load_plugin
-from farwrite_bench.step.plan import Begin, Count
+from farwrite_bench.step.kinds import Begin, Count
 from farwrite_bench.step.programs import build
 from farwrite_bench.tensor.graph import timed
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from farwrite_bench.cluster.seat import Seat, start_server
-from farwrite_bench.step.plan import EAGER, FUNCTION, PARAMETER_SERVER, SESSION
+from farwrite_bench.step.kinds import EAGER, FUNCTION, PARAMETER_SERVER, SESSION
 from farwrite_bench.tensor.graph import session_config
 from farwrite_bench.tensor.plan import LOCAL
 

@@ -11,8 +11,7 @@ import itertools
 from multiprocessing.connection import Connection
 from typing import Any
 
-from farwrite_bench.assign.graph import AssignCase
-from farwrite_bench.assign.plan import ASSIGN
+from farwrite_bench.assign.graph import ASSIGN, AssignCase
 from farwrite_bench.cluster.readings import read
 from farwrite_bench.tensor.graph import OpenCase
 from farwrite_bench.tensor.network import NetworkCase

@@ -1,0 +1,102 @@
+"""The list of benchmarks: of this distribution, and of others that add to it.
+
+A distribution adds benchmarks by an entry point of the group ``farwrite.benchmarks``. It names a
+module with the list ``BENCHMARKS`` and with ``page_parts(runs)``, which adds to the page of
+``farwrite report``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+if TYPE_CHECKING:
+    from farwrite_bench.report.files import Run
+    from farwrite_bench.report.parts import Section
+
+    Subparsers = argparse._SubParsersAction[Any]
+
+GROUP = "farwrite.benchmarks"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One benchmark. Its modules are imported when they are used."""
+
+    name: str
+    """The name in its JSON files, and of its subcommand of ``farwrite bench``."""
+    module: str | None = None
+    """The module with its declaration, ``BENCHMARK``, or with ``add_parser(subparsers)``. None: it
+    has no subcommand."""
+    section: str | None = None
+    """The module of its part of the page, a `Section`, if it has no declaration."""
+
+    @functools.cached_property
+    def page_section(self) -> Section:
+        """The part of the page."""
+        if self.section is not None:
+            return cast("Section", import_module(self.section))
+        from farwrite_bench.harness.section import DeclaredSection
+
+        return DeclaredSection(import_module(self.module or "").BENCHMARK)
+
+    def add_parser(self, kinds: Subparsers) -> None:
+        """Add its subcommand, if it has one."""
+        if self.module is None:
+            return
+        module = import_module(self.module)
+        if self.section is not None:
+            module.add_parser(kinds)
+            return
+        from farwrite_bench.harness import command
+
+        command.add_parser(module.BENCHMARK, kinds)
+
+
+class Suite(Protocol):
+    """The module that an entry point names."""
+
+    BENCHMARKS: Sequence[Entry]
+
+    def page_parts(self, runs: Sequence[Run]) -> Iterator[str]:
+        """Make what the page has beside the parts of single benchmarks."""
+
+
+def _own(name: str, module: str) -> Entry:
+    return Entry(name, f"farwrite_bench.{module}", f"farwrite_bench.report.sections.{name}")
+
+
+BENCHMARKS = (
+    _own("tensor", "tensor.command"),
+    _own("p2p", "p2p_command"),
+    _own("peers", "peers.command"),
+    Entry("gpu", "farwrite_bench.gpu.benchmark"),
+    _own("box", "box.command"),
+    _own("grpc", "grpc.command"),
+    Entry("step", "farwrite_bench.step.benchmark"),
+    Entry("feed", "farwrite_bench.feed.benchmark"),
+    Entry("collective", "farwrite_bench.collective.benchmark"),
+    Entry("assign", "farwrite_bench.assign.benchmark"),
+    Entry("memory", "farwrite_bench.memory"),
+)
+
+
+@functools.cache
+def suites() -> tuple[Suite, ...]:
+    """Load what other distributions add."""
+    return tuple(
+        cast("Suite", entry.load())
+        for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
+    )
+
+
+@functools.cache
+def benchmarks() -> Mapping[str, Entry]:
+    """Return all benchmarks by name, in the order of the page."""
+    found = [each for suite in suites() for each in suite.BENCHMARKS]
+    return {each.name: each for each in (*found, *BENCHMARKS)}

@@ -1,0 +1,328 @@
+"""``farwrite bench feed``: feeds and fetches of a client of a server in another process."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from farwrite.units import format_size
+from farwrite_bench.cluster.forked import ForkedTask
+from farwrite_bench.cluster.group import Group, Take, Turn, in_turn, totals
+from farwrite_bench.cluster.plugin import programs
+from farwrite_bench.cluster.process import free_addresses
+from farwrite_bench.cluster.seat import Seat, Threads
+from farwrite_bench.cluster.transport import FARWRITE, GRPC, STOCK_PROTOCOL
+from farwrite_bench.feed.client import ELEMENT, FEED, FETCH, Begin, Close, Open
+from farwrite_bench.harness import option
+from farwrite_bench.harness.benchmark import Benchmark, Progress
+from farwrite_bench.harness.chart import Bars, BySize
+from farwrite_bench.harness.column import Column, Table, ratio, span, spread
+from farwrite_bench.harness.memory import affordable
+from farwrite_bench.options import sizes
+from farwrite_bench.plan import KIB, MIB
+from farwrite_bench.ratio import ratio_of_rounds
+from farwrite_bench.record import Record
+from farwrite_bench.report.parts import Facts, Gain, Row, rows_of
+from farwrite_bench.tensor.plan import GRPC_LIMIT
+
+WAYS = {each.key: each for each in (GRPC, FARWRITE)}
+"""The transport of the server. The client runs no server."""
+OPERATIONS = (FEED, FETCH)
+ROUNDS, QUICK_ROUNDS = 9, 2
+SIZE_SECONDS = 60.0
+SIZES = (4 * KIB, 64 * KIB, MIB, 16 * MIB, 64 * MIB, 256 * MIB)
+QUICK_SIZES = (4 * KIB, MIB)
+TARGETS = (STOCK_PROTOCOL, FARWRITE.protocol)
+DEFAULT_TARGET = FARWRITE.protocol
+"""The scheme of the target that a session of Farwrite's row has by default."""
+
+MEMORY_PER_SIZE = 26.0
+"""Memory of both ways together, in tensors: values in the client, and gRPC's messages on either
+side."""
+SPARE_BYTES = 3 * 2**30
+"""Memory for the interpreters, each of which loads TensorFlow."""
+TURN_SECONDS = 0.25
+"""About how long a turn of either operation takes, if it has more than the fewest steps."""
+FEWEST_ROUNDS = 5
+FEWEST_STEPS, MOST_STEPS = 2, 100
+"""Limits of the steps of a turn."""
+_START_SECONDS = 12.0
+_SECONDS_PER_BYTE = 4e-9
+"""Time of a feed or a fetch over gRPC, on two processors."""
+
+THREADS = Threads()
+"""TensorFlow's defaults: one thread per core."""
+FIRST_STEPS = 2
+"""Steps of each operation that are not measured. The last one gives the steps of a turn."""
+NOTES = (
+    "A v1 client without a server feeds a NumPy array into a variable of a server in another"
+    " process, and fetches the variable. Every turn feeds new values, and all of what a turn"
+    " fetches is compared with them.",
+    "ms: the median over the rounds of a turn's median; spread is the lowest and the highest"
+    " round. 1 GB is 10^9 bytes. of grpc: the time divided by stock gRPC's in the same round. cpu"
+    " ms: user and system time of client and server. by grpc: tensors that Farwrite's server got"
+    " or gave by gRPC. cpu ms, by grpc and socket bytes are per feed or fetch.",
+)
+
+Turns = dict[str, dict[str, list[Turn]]]
+"""Turns by operation and way."""
+
+
+@dataclass(frozen=True)
+class FeedPlan:
+    """A whole run."""
+
+    sizes: tuple[int, ...]
+    """Bytes of the tensor."""
+    ways: tuple[str, ...]
+    rounds: int
+    """Highest number of rounds. In each round each way has a turn of feeds and one of fetches."""
+    size_seconds: float = SIZE_SECONDS
+    """About how long a size may take. `FEWEST_ROUNDS` are run in any case."""
+    target: str = DEFAULT_TARGET
+    """The scheme of the session's target in Farwrite's row."""
+    fabric: str | None = None
+    """The fabric that Farwrite must use; None leaves the choice to Farwrite."""
+
+    def scheme(self, way: str) -> str:
+        """Return the scheme of the session's target."""
+        return STOCK_PROTOCOL if WAYS[way].stock else self.target
+
+
+def expected_seconds(plan: FeedPlan) -> float:
+    """Estimate the time of a run on two processors."""
+    expected = _START_SECONDS
+    for size in plan.sizes:
+        turn = max(TURN_SECONDS, FEWEST_STEPS * size * _SECONDS_PER_BYTE)
+        a_round = turn * len(plan.ways) * len(OPERATIONS)
+        fewest = min(plan.rounds, FEWEST_ROUNDS) * a_round
+        expected += a_round + max(min(plan.rounds * a_round, plan.size_seconds), fewest)
+    return expected
+
+
+def memory(size: int) -> float:
+    """Return the memory that a size needs, in bytes."""
+    return size * MEMORY_PER_SIZE + SPARE_BYTES
+
+
+def plan(arguments: argparse.Namespace, record: Record) -> FeedPlan:
+    """Make the plan from the options."""
+    return FeedPlan(
+        sizes=affordable(record, "a tensor", arguments.sizes, memory),
+        ways=tuple(key for key in WAYS if key in arguments.way),
+        rounds=arguments.rounds,
+        size_seconds=arguments.seconds,
+        target=arguments.target,
+        fabric=arguments.fabric,
+    )
+
+
+def measure(plan: FeedPlan, progress: Progress, logs: Path) -> Facts:
+    """Measure everything in `plan`; the children's output goes to `logs`.
+
+    Raises
+    ------
+    PeerDead
+        If a process fails, or what it fetched is not what it fed.
+    """
+    rows: list[Row] = []
+    progress(0.0, "starting processes")
+    with _groups(plan, logs) as groups:
+        for number, size in enumerate(plan.sizes):
+
+            def report(share: float, before: int = number, size: int = size) -> None:
+                progress((before + share) / len(plan.sizes), format_size(size))
+
+            report(0.0)
+            load = os.getloadavg()[0]
+            rows += make_rows(plan, size, _turns(plan, size, groups, report), load)
+    return {"rows": rows}
+
+
+def _turns(
+    plan: FeedPlan, size: int, groups: dict[str, Group], report: Callable[[float], None]
+) -> Turns:
+    counts, round_seconds = {}, 0.0
+    for way, group in groups.items():
+        group.client.ask(Open(size))
+        for what in OPERATIONS:
+            last = group.seconds(Take(FIRST_STEPS, what))[-1]
+            counts[way, what] = min(max(int(TURN_SECONDS / last), FEWEST_STEPS), MOST_STEPS)
+            round_seconds += last * counts[way, what]
+    rounds = min(plan.rounds, max(int(plan.size_seconds / round_seconds), FEWEST_ROUNDS))
+    turns: Turns = {what: {way: [] for way in groups} for what in OPERATIONS}
+    for number, way in in_turn(list(groups), rounds):
+        report(number / rounds)
+        for what in (FEED, FETCH):  # the fetch compares its result with what was fed
+            turns[what][way].append(groups[way].turn(Take(counts[way, what], what)))
+    for group in groups.values():
+        group.client.ask(Close())
+    return turns
+
+
+@contextlib.contextmanager
+def _groups(plan: FeedPlan, logs: Path) -> Iterator[dict[str, Group]]:
+    """Start a server and a client for each way, and end them at the end."""
+    forced = {} if plan.fabric is None else {"FARWRITE_FABRICS": plan.fabric}
+    with contextlib.ExitStack() as stack:
+        groups = {}
+        for way in plan.ways:
+            transport = WAYS[way]
+            environment = {**transport.environment, **forced}
+            (address,) = free_addresses(1)
+            log = logs / f"{way}-server.log"
+            server = stack.enter_context(
+                ForkedTask(f"{way} server", "farwrite_bench.cluster.server", environment, log)
+            )
+            server.send(Seat({"worker": [address]}, "worker", 0, transport, THREADS))
+            log = logs / f"{way}-client.log"
+            client = stack.enter_context(
+                ForkedTask(f"{way} client", "farwrite_bench.feed.client", environment, log)
+            )
+            client.send(Begin(plan.scheme(way), address))
+            groups[way] = Group(client, [server])
+        for group in groups.values():
+            for task in (*group.servers, group.client):
+                task.receive()
+        yield groups
+
+
+def make_rows(
+    plan: FeedPlan, size: int, turns: Mapping[str, Mapping[str, Sequence[Turn]]], load: float
+) -> list[Row]:
+    """Make the row of each operation and way.
+
+    ``by_grpc`` counts the tensors that gRPC carried to or from Farwrite's server, a step.
+    """
+    rows = []
+    for operation, by_way in turns.items():
+        medians = {
+            way: [1e3 * statistics.median(turn.seconds) for turn in of_way]
+            for way, of_way in by_way.items()
+        }
+        for way, of_way in by_way.items():
+            total = totals(of_way)
+            steps = sum(len(turn.seconds) for turn in of_way)
+            carried = total.get("grpc_feeds" if operation == FEED else "grpc_fetches", 0)
+            median = statistics.median(medians[way])
+            rows.append(
+                {
+                    "operation": operation,
+                    "size": size,
+                    "way": way,
+                    "target": plan.scheme(way),
+                    "ms": round(median, 4),
+                    "ms_rounds": [round(each, 4) for each in medians[way]],
+                    "gb_s": round(size / median / 1e6, 6),
+                    "of_grpc": ratio_of_rounds(medians[way], medians[GRPC.key])
+                    if GRPC.key in medians
+                    else None,
+                    "cpu_ms": round(1e3 * total["cpu_seconds"] / steps, 3),
+                    "by_grpc": None if WAYS[way].stock else round(carried / steps, 3),
+                    "socket_bytes": round(total["socket_bytes"] / steps, 1),
+                    "steps": steps,
+                    "rounds": len(of_way),
+                    "load": round(load, 2),
+                }
+            )
+    return rows
+
+
+def gains(facts: Facts) -> list[Gain]:
+    """Compare every feed and fetch with stock gRPC."""
+    return [
+        Gain(
+            f"{row['operation']} of {format_size(row['size'])}",
+            1 / row["of_grpc"]["median"],
+            "stock gRPC",
+        )
+        for row in rows_of(facts)
+        if row["way"] != GRPC.key and row["of_grpc"]
+    ]
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    wanted = sizes(text)
+    if not wanted or any(size % ELEMENT or not 0 < size < GRPC_LIMIT for size in wanted):
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: use sizes that are multiples of {ELEMENT} bytes and below {GRPC_LIMIT}"
+            " bytes, the limit of a protobuf message"
+        )
+    return wanted
+
+
+def _chart(operation: str) -> BySize:
+    def is_it(row: Row) -> bool:
+        return bool(row["operation"] == operation)
+
+    single = Bars(f"One {operation}", lambda row: format_size(row["size"]), "ms", "ms", where=is_it)
+    return BySize(f"Rate of a {operation}", "GB/s", "gb_s", single, order=[*WAYS], where=is_it)
+
+
+BENCHMARK = Benchmark(
+    name="feed",
+    question="measure feeds and fetches of a TensorFlow client",
+    example="farwrite bench feed --sizes 4K,64M",
+    description="Measure how long a v1 client, whose master is in another process, takes to feed a"
+    " tensor and to fetch one. Servers of stock gRPC and of Farwrite take turns. Needs TensorFlow.",
+    title="Feeds and fetches of a client",
+    needs=("tensorflow",),
+    libraries=lambda plan: programs([WAYS[key] for key in plan.ways]),
+    options=(
+        option.size_list(
+            SIZES,
+            QUICK_SIZES,
+            help="bytes of the tensor",
+            kind=_sizes,
+            metavar="4K,64M,...",
+            shown="4K,64K,1M,16M,64M,256M; --quick: 4K,1M",
+        ),
+        option.chosen("--way", WAYS),
+        option.Option(
+            "--target",
+            "scheme of the target by which the client reaches Farwrite's server; stock"
+            f" TensorFlow's is always {STOCK_PROTOCOL}",
+            DEFAULT_TARGET,
+            choices=TARGETS,
+        ),
+        option.rounds(ROUNDS, quick=QUICK_ROUNDS),
+        option.seconds(SIZE_SECONDS),
+        option.FABRIC,
+    ),
+    plan=plan,
+    seconds=expected_seconds,
+    measure=measure,
+    settings=lambda plan: {
+        "sizes": plan.sizes,
+        "rounds": plan.rounds,
+        "target": plan.target,
+        "fabric": plan.fabric,
+    },
+    notes=lambda _: NOTES,
+    tables=(
+        Table(
+            (
+                Column("operation", "operation"),
+                Column("size", "size", format_size),
+                Column("way", "way"),
+                Column("target", "target", "{}://".format),
+                Column("ms", "ms", ".3f"),
+                span("spread", "ms_rounds", ".3f"),
+                Column("GB/s", "gb_s", ".3g"),
+                ratio("of grpc", "of_grpc", ".2f"),
+                spread("spread", "of_grpc", ".2f"),
+                Column("cpu ms", "cpu_ms", ".3f"),
+                Column("by grpc", "by_grpc", "g"),
+                Column("socket bytes", "socket_bytes", ".0f"),
+            )
+        ),
+    ),
+    charts=(_chart(FEED), _chart(FETCH)),
+    gains=gains,
+    gain_of="faster than stock gRPC",
+)

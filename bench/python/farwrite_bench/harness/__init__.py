@@ -1,0 +1,1 @@
+"""Makes a command, a table, a file, charts and a part of the page of a benchmark's declaration."""

@@ -1,0 +1,70 @@
+"""The declaration of a benchmark: its command, its file and its part of the page follow from it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+from farwrite_bench.harness.chart import Chart
+from farwrite_bench.harness.column import Table
+from farwrite_bench.harness.option import Option
+from farwrite_bench.record import Record
+from farwrite_bench.report.parts import Card, Facts, Gain
+
+Plan = TypeVar("Plan")
+
+
+class Progress(Protocol):
+    """Shows how far a run is."""
+
+    def __call__(self, share: float, what: str) -> None:
+        """Show `share`, from 0 to 1, and the name of the next step."""
+
+
+@dataclass(frozen=True)
+class Benchmark(Generic[Plan]):
+    """One benchmark. `Plan` is what a run is to do, with every choice made."""
+
+    name: str
+    """Of the subcommand, and in the files."""
+    question: str
+    """What it measures: a line of the list of benchmarks."""
+    description: str
+    """What it does, for its help and above its figures."""
+    options: Sequence[Option]
+    plan: Callable[[argparse.Namespace, Record], Plan]
+    """Makes the plan from the options; may add notes to the record. Raises errors of Farwrite."""
+    measure: Callable[[Plan, Progress, Path], Facts]
+    """Measures, and returns what the file holds beside the facts of every benchmark: most have
+    ``rows``. The output of the processes that it starts goes to files in the folder."""
+    tables: Sequence[Table]
+    settings: Callable[[Plan], dict[str, Any]]
+    """The choices that the file and the line above the table name."""
+    notes: Callable[[Plan], Sequence[str]]
+    """How it measured, for the file and below the table."""
+    title: str
+    """The heading of its part of the page."""
+    example: str = ""
+    """A command line for the help; without one, that with ``--quick``."""
+    seconds: Callable[[Plan], float] | None = None
+    """About how long a run takes, on two processors."""
+    libraries: Callable[[Plan], Collection[str]] = field(default=lambda _: ())
+    """What `cluster.plugin.make_ready` loads before the run."""
+    needs: Sequence[str] = ()
+    """Modules without which it cannot run."""
+    sentences: Callable[[Facts], Iterable[str]] = field(default=lambda _: ())
+    """What the figures say, in words."""
+    charts: Sequence[Chart] = ()
+    gains: Callable[[Facts], list[Gain]] = field(default=lambda _: [])
+    """The gain of every row that compares Farwrite with something else."""
+    gain_of: str = ""
+    """What the largest gain is a gain of, such as "rate of stock gRPC": its key figure."""
+    cards: Callable[[Facts], list[Card]] = field(default=lambda _: [])
+    """Other key figures."""
+    settings_key: str = "settings"
+    """Under which the file has the settings."""
+    passed: Callable[[Facts], bool] = field(default=lambda _: True)
+    """Whether the command ends with status 0."""

@@ -1,0 +1,68 @@
+"""The tables of a benchmark, and their columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from farwrite_bench.report.parts import Facts, Row
+
+NOTHING = "-"
+"""A value that was not measured."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column."""
+
+    head: str
+    """The heading, with the unit."""
+    value: str | Callable[[Row], Any]
+    """The key of the row, or what computes the value."""
+    form: str | Callable[[Any], str] = ""
+    """How a value is written: a format, or a function."""
+
+    def cell(self, row: Row) -> str:
+        """Format the value of a row."""
+        value = row[self.value] if isinstance(self.value, str) else self.value(row)
+        if value is None:
+            return NOTHING
+        return format(value, self.form) if isinstance(self.form, str) else self.form(value)
+
+
+def span(head: str, key: str, form: str) -> Column:
+    """Make the column of the lowest and the highest value of a list of rounds."""
+    return Column(head, key, lambda values: f"{min(values):{form}} to {max(values):{form}}")
+
+
+def ratio(head: str, key: str, form: str) -> Column:
+    """Make the column of the median of a ratio; see `ratio_of_rounds`."""
+    return Column(head, lambda row: row[key] and row[key]["median"], form)
+
+
+def spread(head: str, key: str, form: str) -> Column:
+    """Make the column of a ratio's lowest and highest value."""
+
+    def write(of: dict[str, float]) -> str:
+        return f"{of['low']:{form}} to {of['high']:{form}}"
+
+    return Column(head, key, write)
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table."""
+
+    columns: Sequence[Column]
+    title: str = ""
+    """Its heading, where a benchmark has several."""
+    rows: Callable[[Facts], Sequence[Row]] = field(default=lambda facts: facts["rows"])
+
+    def heads(self) -> list[str]:
+        """Return the headings."""
+        return [column.head for column in self.columns]
+
+    def cells(self, facts: Facts) -> list[list[str]]:
+        """Format the rows."""
+        return [[column.cell(row) for column in self.columns] for row in self.rows(facts)]

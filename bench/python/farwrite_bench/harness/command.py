@@ -1,0 +1,75 @@
+"""The subcommand of a benchmark: from its options to its table and its file."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from farwrite_bench.cluster.plugin import measuring
+from farwrite_bench.cluster.transport import require
+from farwrite_bench.figures import write, write_json
+from farwrite_bench.harness.benchmark import Benchmark
+from farwrite_bench.options import add_shared
+from farwrite_bench.record import Record
+from farwrite_bench.report.chart import beside, standalone
+from farwrite_bench.table import markdown_table, text_table
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[Any]
+
+Plan = TypeVar("Plan")
+
+
+def add_parser(benchmark: Benchmark[Any], kinds: Subparsers) -> None:
+    """Add the subcommand."""
+    parser = kinds.add_parser(
+        benchmark.name,
+        help=benchmark.question,
+        description=benchmark.description,
+        epilog=f"Example: {benchmark.example or f'farwrite bench {benchmark.name} --quick'}",
+    )
+    for option in benchmark.options:
+        option.add_to(parser)
+    add_shared(parser, "--quick", "--json", "--svg", "--markdown")
+    parser.set_defaults(run=functools.partial(run, benchmark))
+
+
+def run(benchmark: Benchmark[Plan], arguments: argparse.Namespace) -> int:
+    """Measure, print the table and write the files; return 1 if the figures show a failure."""
+    if benchmark.needs:
+        require(f"farwrite bench {benchmark.name}", *benchmark.needs)
+    for option in benchmark.options:
+        option.resolve(arguments)
+    record = Record(benchmark.name, quick=arguments.quick)
+    plan = benchmark.plan(arguments, record)
+    record.announce(benchmark.seconds(plan) if benchmark.seconds is not None else None)
+    with measuring(*benchmark.libraries(plan)) as (bar, logs):
+        measured = benchmark.measure(plan, bar, logs)
+    settings, notes = benchmark.settings(plan), benchmark.notes(plan)
+    facts = record.facts(notes, **{benchmark.settings_key: settings}, **measured)
+    print(f"{record.conditions()}; {written(settings)}")
+    write_table = markdown_table if arguments.markdown else text_table
+    for table in benchmark.tables:
+        lines = write_table(table.heads(), table.cells(facts))
+        print("\n".join(("", *([f"{table.title}:"] if table.title else []), *lines)))
+    for line in (*benchmark.sentences(facts), *notes):
+        print(f"\n{line}")
+    write_json(arguments.json, facts)
+    if arguments.svg is not None:
+        drawn = [chart for draw in benchmark.charts for chart in draw(facts)]
+        write(arguments.svg, standalone(beside(benchmark.title, drawn)))
+    return 0 if benchmark.passed(facts) else 1
+
+
+def written(settings: dict[str, Any]) -> str:
+    """Write settings in a line; those that are None were left to Farwrite, and are left out."""
+    return ", ".join(
+        f"{name.replace('_', ' ')} {_plain(value)}"
+        for name, value in settings.items()
+        if value is not None
+    )
+
+
+def _plain(value: object) -> str:
+    return "/".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)

@@ -1,0 +1,326 @@
+"""``farwrite bench step``: small steps of four kinds of TensorFlow programs."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from farwrite.errors import Internal
+from farwrite_bench.cluster.busy import busy_cores
+from farwrite_bench.cluster.forked import ForkedTask
+from farwrite_bench.cluster.group import Group, Take, Turn, in_turn, totals
+from farwrite_bench.cluster.plugin import programs
+from farwrite_bench.cluster.process import free_addresses
+from farwrite_bench.cluster.readings import control_calls
+from farwrite_bench.cluster.seat import Seat, Threads
+from farwrite_bench.cluster.transport import CONTROL, FARWRITE, GRPC
+from farwrite_bench.harness import option
+from farwrite_bench.harness.benchmark import Benchmark, Progress
+from farwrite_bench.harness.chart import Bars
+from farwrite_bench.harness.column import Column, Table, ratio, span, spread
+from farwrite_bench.ratio import ratio_of_rounds
+from farwrite_bench.record import Record
+from farwrite_bench.report.parts import Facts, Gain, Row, rows_of
+from farwrite_bench.step.kinds import KINDS, Begin, Count, Kind
+from farwrite_bench.tensor.plan import LOCAL
+from farwrite_bench.tensor.tables import control
+
+CONTROL_OFF = replace(
+    FARWRITE,
+    key="control off",
+    name="Farwrite, control calls by gRPC",
+    environment={**FARWRITE.environment, CONTROL: "off"},
+)
+CONTROL_ON = replace(FARWRITE, key="control on")
+WAYS = {each.key: each for each in (GRPC, CONTROL_OFF, CONTROL_ON, LOCAL)}
+ROUNDS, QUICK_ROUNDS = 15, 2
+KIND_SECONDS = 60.0
+FEWEST_ROUNDS = 5
+TURN_SECONDS = 0.4
+"""About how long a turn takes on an idle machine."""
+FEWEST_STEPS, MOST_STEPS = 10, 400
+"""Limits of the steps of a turn."""
+START_SECONDS = 20.0
+"""About how long the processes of a kind take to start, on two cores."""
+THREADS = Threads()
+"""TensorFlow's defaults: one thread per core."""
+FIRST_STEPS = 40
+"""Steps that are not measured: tracing, and the first meeting of two tasks."""
+TRIED_STEPS = 10
+"""Steps from whose time the steps of a turn follow."""
+WARM_UP_STEPS = 3
+"""Steps before each turn, which are not measured."""
+NOTES = (
+    "step ms: the median over the rounds of a turn's median step; spread is the lowest and the"
+    " highest round. mean ms: the mean of all steps, which a busy core raises more than the median."
+    " of grpc and of local compare turns of one round. cpu ms: user and system time"
+    " of a step, of all processes of the way together. control: control calls of a step between"
+    " tasks, by Farwrite + by gRPC; it is not counted by stock TensorFlow, nor with control off.",
+    "grpc: stock TensorFlow. control off and control on: Farwrite with FARWRITE_TF_CONTROL=off and"
+    " on. local: the same step in one process, Python included.",
+)
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """A whole run."""
+
+    kinds: tuple[str, ...]
+    ways: tuple[str, ...]
+    rounds: int
+    """Highest number of rounds. In each round each way has one turn."""
+    kind_seconds: float
+    """About how long the rounds of a kind may take. `FEWEST_ROUNDS` are run in any case."""
+    busy: int = 0
+    """Cores that a process keeps busy while the steps run."""
+    fabric: str | None = None
+    """The fabric that Farwrite must use; None leaves the choice to Farwrite."""
+
+
+def expected_seconds(plan: StepPlan) -> float:
+    """Estimate the time of a run on two processors."""
+    rounds = min(plan.rounds * len(plan.ways) * TURN_SECONDS, plan.kind_seconds)
+    return len(plan.kinds) * (START_SECONDS + rounds)
+
+
+def plan(arguments: argparse.Namespace, record: Record) -> StepPlan:
+    """Make the plan from the options."""
+    return StepPlan(
+        kinds=tuple(key for key in KINDS if key in arguments.kind),
+        ways=tuple(key for key in WAYS if key in arguments.way),
+        rounds=arguments.rounds,
+        kind_seconds=arguments.seconds,
+        busy=arguments.busy,
+        fabric=arguments.fabric,
+    )
+
+
+def measure(plan: StepPlan, progress: Progress, logs: Path) -> Facts:
+    """Measure everything in `plan`; the children's output goes to `logs`.
+
+    Raises
+    ------
+    PeerDead
+        If a process fails.
+    """
+    rows: list[Row] = []
+    for number, key in enumerate(plan.kinds):
+
+        def report(share: float, what: str, before: int = number) -> None:
+            progress((before + share) / len(plan.kinds), what)
+
+        report(0.0, f"{key}: starting processes")
+        folder = logs / key
+        with _groups(plan, KINDS[key], folder) as groups:
+            for group in groups.values():
+                group.seconds(Take(FIRST_STEPS))
+            load = os.getloadavg()[0]
+            with busy_cores(plan.busy, folder):
+                turns = _turns(plan, key, groups, report)
+            rows += make_rows(key, plan.busy, turns, load)
+    return {"rows": rows}
+
+
+def _turns(
+    plan: StepPlan, kind: str, groups: dict[str, Group], report: Progress
+) -> dict[str, list[Turn]]:
+    seconds = {
+        way: statistics.median(group.seconds(Take(TRIED_STEPS))) for way, group in groups.items()
+    }
+    counts = {
+        way: min(max(int(TURN_SECONDS / each), FEWEST_STEPS), MOST_STEPS)
+        for way, each in seconds.items()
+    }
+    round_seconds = sum((WARM_UP_STEPS + counts[way]) * each for way, each in seconds.items())
+    rounds = min(plan.rounds, max(int(plan.kind_seconds / round_seconds), FEWEST_ROUNDS))
+    turns: dict[str, list[Turn]] = {way: [] for way in groups}
+    for number, way in in_turn(list(groups), rounds):
+        report((number + 0.5) / (rounds + 0.5), f"{kind}: {way}")
+        groups[way].seconds(Take(WARM_UP_STEPS))
+        turns[way].append(groups[way].turn(Take(counts[way])))
+    for way, group in groups.items():
+        taken = FIRST_STEPS + TRIED_STEPS + rounds * (WARM_UP_STEPS + counts[way])
+        if (found := group.client.ask(Count())) != taken:
+            raise Internal(
+                f"bench step: {kind} over {WAYS[way].name}: after {taken} steps the program"
+                f" counts {found}; report this"
+            )
+    return turns
+
+
+@contextlib.contextmanager
+def _groups(plan: StepPlan, kind: Kind, logs: Path) -> Iterator[dict[str, Group]]:
+    """Start the processes of all ways of a kind, and end them at the end."""
+    with contextlib.ExitStack() as stack:
+        groups = {way: _start(plan, kind, way, logs, stack) for way in plan.ways}
+        for group in groups.values():
+            for task in (*group.servers, group.client):
+                task.receive()
+        yield groups
+
+
+def _start(plan: StepPlan, kind: Kind, way: str, logs: Path, stack: contextlib.ExitStack) -> Group:
+    """Start the processes of one way, without waiting until they are ready."""
+    transport = WAYS[way]
+    forced = {} if plan.fabric is None else {"FARWRITE_FABRICS": plan.fabric}
+    jobs = () if way == LOCAL.key else (*kind.servers, kind.client)
+    addresses = free_addresses(len(jobs)) if jobs else []
+    cluster = {job: [at] for job, at in zip(jobs, addresses, strict=True)}
+
+    def start(job: str, module: str) -> ForkedTask:
+        log = logs / f"{way.replace(' ', '-')}-{job}.log"
+        return stack.enter_context(
+            ForkedTask(f"{way} {job}", module, {**transport.environment, **forced}, log)
+        )
+
+    def seat(job: str) -> Seat:
+        return Seat(cluster, job, 0, transport, THREADS)
+
+    servers = {job: start(job, "farwrite_bench.cluster.server") for job in jobs[:-1]}
+    # Started last, so that it ends first, while its servers still answer.
+    client = start(kind.client, "farwrite_bench.step.client")
+    for job, server in servers.items():
+        server.send(seat(job))
+    client.send(Begin(kind, seat(kind.client)))
+    return Group(client, list(servers.values()))
+
+
+def make_rows(kind: str, busy: int, turns: Mapping[str, Sequence[Turn]], load: float) -> list[Row]:
+    """Make the row of each way. A ratio is null without the way that it compares with."""
+    medians = {
+        way: [1e3 * statistics.median(turn.seconds) for turn in of_way]
+        for way, of_way in turns.items()
+    }
+    rows = []
+    for way, of_way in turns.items():
+        total = totals(of_way)
+        steps = sum(len(turn.seconds) for turn in of_way)
+        seen = [name for readings in of_way[-1].after for name in readings.fabrics]
+        rows.append(
+            {
+                "kind": kind,
+                "way": way,
+                "busy": busy,
+                "fabric": "none" if way == LOCAL.key else _fabric(way, seen),
+                "step_ms": round(statistics.median(medians[way]), 4),
+                "mean_ms": round(1e3 * sum(sum(turn.seconds) for turn in of_way) / steps, 4),
+                "step_ms_rounds": [round(each, 4) for each in medians[way]],
+                "of_grpc": _of(medians, way, GRPC.key),
+                "of_local": _of(medians, way, LOCAL.key),
+                "cpu_ms": round(1e3 * total["cpu_seconds"] / steps, 4),
+                "control": control_calls(total, steps) if WAYS[way].carries_control else None,
+                "socket_bytes": round(total["socket_bytes"] / steps, 1),
+                "steps": steps,
+                "rounds": len(of_way),
+                "load": round(load, 2),
+            }
+        )
+    return rows
+
+
+def _fabric(way: str, seen: Sequence[str]) -> str:
+    return "tcp" if WAYS[way].stock else "+".join(sorted(set(seen))) or "unknown"
+
+
+def _of(medians: Mapping[str, Sequence[float]], way: str, other: str) -> dict[str, float] | None:
+    return ratio_of_rounds(medians[way], medians[other]) if other in medians else None
+
+
+def gains(facts: Facts) -> list[Gain]:
+    """Compare the steps over Farwrite with stock gRPC."""
+    return [
+        Gain(
+            f"small step: {row['kind']}, {row['way']}",
+            1 / row["of_grpc"]["median"],
+            "stock gRPC",
+            "gRPC carries the control calls" if row["way"] == CONTROL_OFF.key else "",
+        )
+        for row in rows_of(facts)
+        if row["way"].startswith("control") and row["of_grpc"]
+    ]
+
+
+def _cores(text: str) -> int:
+    most = len(os.sched_getaffinity(0))
+    if not text.isdecimal() or int(text) > most:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number of cores; use 0 to {most}, the cores of this machine"
+        )
+    return int(text)
+
+
+def _group(row: Row) -> str:
+    busy = f", {row['busy']} cores busy" if row["busy"] else ""
+    return f"{row['kind']}{busy}"
+
+
+BENCHMARK = Benchmark(
+    name="step",
+    question="measure small steps of four kinds of TensorFlow programs",
+    description="Measure how long a small step takes, and what it costs in processor time and"
+    " control calls: a v1 session, a TF2 function over two tasks, a function that a coordinator"
+    " schedules, and an eager operation on another task. Stock gRPC, Farwrite without and with"
+    " control calls, and one process take turns. Needs TensorFlow.",
+    title="Small steps: what control calls cost",
+    needs=("tensorflow",),
+    libraries=lambda plan: programs([WAYS[key] for key in plan.ways]),
+    options=(
+        option.chosen("--kind", KINDS),
+        option.chosen("--way", WAYS),
+        option.Option(
+            "--busy",
+            "keep N cores busy while the steps run, with one process on each",
+            0,
+            kind=_cores,
+        ),
+        option.rounds(ROUNDS, quick=QUICK_ROUNDS),
+        option.seconds(KIND_SECONDS),
+        option.FABRIC,
+    ),
+    plan=plan,
+    seconds=expected_seconds,
+    measure=measure,
+    settings=lambda plan: {"rounds": plan.rounds, "busy": plan.busy, "fabric": plan.fabric},
+    notes=lambda plan: (*(f"{key}: {KINDS[key].step}." for key in plan.kinds), *NOTES),
+    tables=(
+        Table(
+            (
+                Column("kind", "kind"),
+                Column("way", "way"),
+                Column("fabric", "fabric"),
+                Column("step ms", "step_ms", ".3f"),
+                span("spread", "step_ms_rounds", ".3f"),
+                Column("mean ms", "mean_ms", ".3f"),
+                ratio("of grpc", "of_grpc", ".2f"),
+                spread("spread", "of_grpc", ".2f"),
+                ratio("of local", "of_local", ".1f"),
+                Column("cpu ms", "cpu_ms", ".3f"),
+                Column("control", "control", control),
+                Column("socket bytes", "socket_bytes", ".0f"),
+            )
+        ),
+    ),
+    charts=(
+        Bars(
+            "Median time of a small step",
+            _group,
+            "step_ms",
+            "ms",
+            rounds="step_ms_rounds",
+            colours={CONTROL_OFF.key: "staged", CONTROL_ON.key: "farwrite"},
+            names={
+                GRPC.key: "stock gRPC",
+                CONTROL_OFF.key: "Farwrite, control calls by gRPC",
+                CONTROL_ON.key: "Farwrite",
+                LOCAL.key: "one process",
+            },
+        ),
+    ),
+    gains=gains,
+    gain_of="faster than stock gRPC",
+)

@@ -1,0 +1,1 @@
+"""What the papers measured, beside what this machine measured."""

@@ -1,0 +1,1 @@
+"""The experiments' parts of the page of all results."""

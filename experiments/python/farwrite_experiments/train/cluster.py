@@ -1,0 +1,184 @@
+"""The processes of one way: servers and workers, or one process for all of the graph."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from farwrite_bench.cluster.control import START_SECONDS, receive_all
+from farwrite_bench.cluster.forked import ForkedTask
+from farwrite_bench.cluster.group import Group, Take, Turn
+from farwrite_bench.cluster.machines import Machine, on_loopback
+from farwrite_bench.cluster.observed import Observe, Observed
+from farwrite_bench.cluster.peers import peers
+from farwrite_bench.cluster.process import free_ports
+from farwrite_bench.cluster.processors import busy_seconds
+from farwrite_bench.cluster.seat import Seat, Threads
+from farwrite_experiments.train.plan import (
+    MIRRORED,
+    Case,
+    Check,
+    Close,
+    Create,
+    Join,
+    Layout,
+    Open,
+    Way,
+)
+
+STEP_SECONDS = 600.0
+"""How long a step may take, and any other answer: of the largest network on a slow machine."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The running processes of one way."""
+
+    way: Way
+    workers: list[ForkedTask]
+    servers: list[ForkedTask]
+
+    def open(self, case: Case) -> None:
+        """Build the case's graph in the workers that take steps, and create its variables."""
+        sessions = self._sessions(case)
+        self._ask([Open(case, of_worker) for of_worker in sessions])
+        # A mirrored variable is in every worker.
+        self._ask([Create()] * (len(sessions) if case.mode == MIRRORED else 1))
+
+    def take(self, case: Case, count: int) -> Turn:
+        """Take `count` steps in every session.
+
+        Returns
+        -------
+        Turn
+            The seconds of each step, of the session that took longest.
+        """
+        before = self.group.look()
+        busy = busy_seconds()
+        answers = self._ask([Take(count)] * len(self._sessions(case)), steps=count)
+        taken = [seconds for answer in answers if isinstance(answer, list) for seconds in answer]
+        busy = busy_seconds() - busy
+        return Turn(max(taken, key=sum), before, self.group.look(), busy)
+
+    def observed(self) -> list[Observed]:
+        """Return the tensors that all tasks sent so far."""
+        answers = [task.ask(Observe()) for task in (*self.servers, *self.workers)]
+        return [each for answer in answers if isinstance(answer, list) for each in answer]
+
+    def checksums(self, case: Case) -> list[object]:
+        """Return the sums over the bits of each variable, of every worker that has its own."""
+        return self._ask([Check()] * (case.workers if case.mode == MIRRORED else 1))
+
+    def close(self, case: Case) -> None:
+        """End the sessions, and free the variables."""
+        taking = len(self._sessions(case))
+        everywhere = case.mode == MIRRORED
+        orders = [Close(destroys=everywhere or number == 0) for number in range(taking)]
+        # The first worker is last: it frees the variables of all.
+        self._ask(list(reversed(orders)), list(reversed(self.workers[:taking])))
+
+    def _sessions(self, case: Case) -> list[tuple[int | None, ...]]:
+        """Return the sessions of each worker that takes steps."""
+        if case.mode == MIRRORED:
+            return [(None,)] * case.workers
+        if case.sync:
+            return [(None,)]
+        if self.way.is_local:
+            return [tuple(range(case.workers))]
+        return [(number,) for number in range(case.workers)]
+
+    def ask(self, order: object, steps: int = 1) -> object:
+        """Give the first worker an order that takes `steps` steps, and return its answer."""
+        (answer,) = self._ask([order], steps=steps)
+        return answer
+
+    def _ask(
+        self,
+        orders: Sequence[object],
+        workers: Sequence[ForkedTask] | None = None,
+        *,
+        steps: int = 1,
+    ) -> list[object]:
+        """Give each worker its order, the first order to the first, and return the answers."""
+        asked = (workers or self.workers)[: len(orders)]
+        for worker, order in zip(asked, orders, strict=True):
+            worker.send(order)
+        beside = [each for each in (*self.servers, *self.workers) if each not in asked]
+        return receive_all(asked, steps * STEP_SECONDS, beside)
+
+    @property
+    def group(self) -> Group:
+        """The first worker as the client, and all other tasks."""
+        return Group(self.workers[0], [*self.servers, *self.workers[1:]])
+
+
+def start(
+    way: Way,
+    layout: Layout,
+    logs: Path,
+    stack: contextlib.ExitStack,
+    machines: Mapping[str, Sequence[Machine]] | None = None,
+    module: str = "farwrite_experiments.train.worker",
+) -> Cluster:
+    """Start the processes of a way, which end with `stack`, and wait until they are ready.
+
+    Parameters
+    ----------
+    machines : mapping, optional
+        Those of each job's tasks, "ps" and "worker"; without it all are this one.
+    module : str
+        What a worker runs.
+    """
+    forced = {} if way.fabric is None else {"FARWRITE_FABRICS": way.fabric}
+    jobs = {"ps": layout.servers, "worker": layout.workers}
+    alone = way.is_local and not layout.mirrored
+    if alone:
+        jobs = {"ps": 0, "worker": 1}
+    # TensorFlow's default is one thread per core in each pool. A process that does everything has
+    # as many as the processes that it is compared with.
+    together = len(os.sched_getaffinity(0)) * (layout.servers + layout.workers)
+    threads = Threads(intra_op=together, inter_op=together) if alone else Threads()
+    where = machines or {job: on_loopback(count) for job, count in jobs.items()}
+    addresses = _addresses(jobs, where)
+    environment = {
+        **way.transport.environment,
+        **forced,
+        **peers(way.transport, addresses),
+    }
+
+    def task(job: str, index: int, module: str) -> ForkedTask:
+        log = logs / f"{way.key.replace(' ', '-')}-{job}{index}.log"
+        made = stack.enter_context(
+            ForkedTask(
+                f"{way.key} {job}:{index}",
+                module,
+                environment,
+                log,
+                namespace=where[job][index].namespace,
+            )
+        )
+        seat = Seat(addresses, job, index, way.transport, threads)
+        made.send(seat if job == "ps" else Join(seat, layout.mirrored))
+        return made
+
+    # The workers end first, while their servers still answer.
+    serving = [task("ps", index, "farwrite_bench.cluster.server") for index in range(jobs["ps"])]
+    working = [task("worker", index, module) for index in range(jobs["worker"])]
+    receive_all([*serving, *working], START_SECONDS)
+    return Cluster(way, working, serving)
+
+
+def _addresses(
+    jobs: Mapping[str, int], machines: Mapping[str, Sequence[Machine]]
+) -> dict[str, list[str]]:
+    """Return where the tasks of each job listen, of those jobs that have any."""
+    # A port that is free here is free in the network namespace of a machine as well.
+    free = iter(free_ports(sum(jobs.values())))
+    return {
+        job: [f"{machines[job][index].address}:{next(free)}" for index in range(count)]
+        for job, count in jobs.items()
+        if count
+    }

@@ -1,0 +1,171 @@
+"""What one run of ``bench train`` measures, and the messages to its workers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from farwrite_bench.cluster.seat import Seat
+from farwrite_bench.cluster.transport import (
+    FARWRITE,
+    GRPC,
+    RPC_OVER_FABRIC,
+    STAGED,
+    Transport,
+)
+from farwrite_bench.tensor.plan import LOCAL
+from farwrite_experiments.networks.network import NETWORKS, Network
+from farwrite_experiments.train.optimizers import Optimizer
+from farwrite_experiments.train.pace import Pace
+
+REAL, EMULATED = "real", "emulated"
+DATA, MODEL, MIRRORED = "data", "model", "mirrored"
+"""Parallelism: every worker has all layers and servers have the variables; two workers have half
+of the layers and variables each; every worker has all variables, and gradients are reduced by
+MultiWorkerMirroredStrategy."""
+MODES = (DATA, MODEL, MIRRORED)
+FABRICS = ("shm", "tcp")
+TRANSPORTS = {each.key: each for each in (GRPC, RPC_OVER_FABRIC, STAGED, FARWRITE, LOCAL)}
+"""The transports by key. All but `GRPC` and `LOCAL` run over each fabric."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The processes of a way."""
+
+    servers: int
+    workers: int
+    mirrored: bool = False
+    """Whether the workers share a MultiWorkerMirroredStrategy."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What all transports run in turn."""
+
+    model: str
+    compute: str
+    batch: int
+    servers: int = 1
+    workers: int = 2
+    sync: bool = True
+    mode: str = DATA
+    other: Network | None = None
+    """The network, where `model` is none of the papers'."""
+    optimizer: Optimizer | None = None
+    """None: Adagrad for the MNIST network, gradient descent for the others."""
+
+    @property
+    def network(self) -> Network:
+        """The network."""
+        return NETWORKS[self.model] if self.other is None else self.other
+
+    @property
+    def layout(self) -> Layout:
+        """The processes that it needs."""
+        servers = self.servers if self.mode == DATA else 0
+        return Layout(servers, self.workers, self.mode == MIRRORED)
+
+    @property
+    def compute_ms(self) -> float | None:
+        """The emulated computation of a step in one worker; None for a real one."""
+        if self.compute != EMULATED:
+            return None
+        return self.network.batch_ms + self.batch * self.network.compute_ms
+
+    @property
+    def samples(self) -> int:
+        """The samples of a step, of all workers that take it together or at the same time."""
+        return self.batch * (1 if self.mode == MODEL else self.workers)
+
+
+@dataclass(frozen=True)
+class Way:
+    """A transport over a fabric."""
+
+    transport: Transport
+    fabric: str | None = None
+    """None where the transport has no choice."""
+
+    @property
+    def key(self) -> str:
+        """The name in tables and messages."""
+        return " ".join(filter(None, (self.transport.key, self.fabric)))
+
+    @property
+    def is_local(self) -> bool:
+        """Whether all tasks are one process."""
+        return self.transport.key == LOCAL.key
+
+
+STOCK, ONE_PROCESS = Way(GRPC), Way(LOCAL)
+
+
+def ways(transports: Sequence[str], fabrics: Sequence[str] | None = None) -> list[Way]:
+    """Return the ways of these transports. What communication is compared with is always one.
+
+    Without `fabrics` it is shm for all, and tcp for Farwrite.
+    """
+    chosen = [ONE_PROCESS]
+    for key, transport in TRANSPORTS.items():
+        if key not in transports or key == LOCAL.key:
+            continue
+        if key == GRPC.key:
+            chosen.append(STOCK)
+            continue
+        default = FABRICS if key == FARWRITE.key else FABRICS[:1]
+        chosen += [Way(transport, fabric) for fabric in fabrics or default]
+    return chosen
+
+
+@dataclass(frozen=True)
+class Join:
+    """The first message to a worker."""
+
+    seat: Seat
+    mirrored: bool
+    """Whether the worker takes part in a MultiWorkerMirroredStrategy."""
+
+
+@dataclass(frozen=True)
+class Open:
+    """A request to a worker: build the graph of a case."""
+
+    case: Case
+    sessions: tuple[int | None, ...]
+    """The workers whose steps it takes, each in a session of its own; None stands for the steps of
+    all workers together."""
+
+
+@dataclass(frozen=True)
+class Create:
+    """A request to a worker: create the variables."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """A request to a worker: answer with a sum over the bits of each variable."""
+
+
+@dataclass(frozen=True)
+class Close:
+    """A request to a worker: end the session."""
+
+    destroys: bool
+    """Whether it frees the variables first."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """A case, and ways whose processes are alive at once. `STOCK` and `ONE_PROCESS` take part."""
+
+    case: Case
+    ways: tuple[Way, ...]
+
+
+@dataclass(frozen=True)
+class TrainPlan:
+    """A whole run."""
+
+    groups: tuple[Group, ...]
+    pace: Pace

@@ -1,0 +1,154 @@
+"""The harness, on a small benchmark of its own and on all that are declared."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from farwrite.errors import ResourceExhausted
+from farwrite_bench.benchmarks import benchmarks
+from farwrite_bench.harness import option
+from farwrite_bench.harness.benchmark import Benchmark
+from farwrite_bench.harness.chart import Bars, BySize
+from farwrite_bench.harness.column import Column, Table, ratio, span, spread
+from farwrite_bench.harness.command import add_parser
+from farwrite_bench.harness.memory import affordable
+from farwrite_bench.record import Record
+from farwrite_bench.report.parts import Gain, rows_of
+
+RATE = Bars("Rates", lambda row: f"{row['size']}", "gb_s", "GB/s", rounds="rounds")
+ECHO = Benchmark[argparse.Namespace](
+    name="assign",
+    question="how loud the echo is",
+    description="Measure echoes.",
+    title="Echoes",
+    options=(
+        option.size_list((8, 64), (8,), help="bytes"),
+        option.chosen("--way", ("here", "there")),
+        option.rounds(5, quick=2),
+        option.FABRIC,
+    ),
+    plan=lambda arguments, record: record.notes.append("made") or arguments,
+    measure=lambda plan, progress, logs: {
+        "rows": [
+            {"size": size, "way": way, "gb_s": 2.0, "rounds": [1.0, 3.0], "of": None, "error": None}
+            for size in plan.sizes
+            for way in plan.way
+        ]
+    },
+    settings=lambda plan: {"sizes": plan.sizes, "rounds": plan.rounds, "fabric": plan.fabric},
+    notes=lambda plan: ("gb_s is made up",),
+    tables=(
+        Table(
+            (
+                Column("size", "size"),
+                Column("way", "way"),
+                Column("GB/s", "gb_s", ".1f"),
+                span("spread", "rounds", "g"),
+                ratio("of", "of", ".2f"),
+                spread("spread", "of", ".2f"),
+            )
+        ),
+    ),
+    sentences=lambda facts: [f"{len(facts['rows'])} echoes"],
+    charts=(RATE, BySize("Rate", "GB/s", "gb_s", RATE)),
+    gains=lambda facts: [Gain("echo", row["gb_s"], "silence") for row in rows_of(facts)],
+    gain_of="as loud",
+    passed=lambda facts: len(facts["rows"]) < 5,
+)
+
+
+def parse(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_parser(ECHO, parser.add_subparsers())
+    return parser.parse_args(["assign", *words])
+
+
+def run(*words: str) -> int:
+    arguments = parse(*words)
+    status: int = arguments.run(arguments)
+    return status
+
+
+def test_a_declaration_makes_a_command_a_table_and_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, drawing = tmp_path / "new" / "echo.json", tmp_path / "echo.svg"
+    assert run("--json", str(file), "--svg", str(drawing)) == 0
+    printed = capsys.readouterr()
+    assert "sizes 8/64, rounds 5\n" in printed.out
+    assert ["8", "here", "2.0", "1", "to", "3", "-", "-"] in [
+        line.split() for line in printed.out.splitlines()
+    ]
+    assert "\n4 echoes\n\ngb_s is made up\n" in printed.out
+    assert "bench: made" in printed.err
+    facts = json.loads(file.read_text())
+    assert facts["settings"] == {"sizes": [8, 64], "rounds": 5, "fabric": None}
+    assert facts["notes"][-2:] == ["made", "gb_s is made up"]
+    assert len(facts["rows"]) == 4
+    assert "Rates" in drawing.read_text() and "bytes of the tensor" in drawing.read_text()
+
+
+def test_quick_has_its_own_defaults_and_an_option_wins(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--quick") == 0
+    assert "sizes 8, rounds 2\n" in capsys.readouterr().out
+    assert run("--quick", "--rounds", "7", "--way", "here", "--markdown") == 0
+    printed = capsys.readouterr().out
+    assert "rounds 7\n" in printed
+    assert "| 8 | here | 2.0 |" in printed and "there" not in printed
+
+
+def test_a_failed_check_of_the_rows_is_the_status(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--sizes", "8,16,24") == 1
+    assert "6 echoes" in capsys.readouterr().out
+
+
+def test_help_begins_with_what_it_is_for_and_has_an_example(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        parse("--help")
+    text = " ".join(capsys.readouterr().out.split())
+    assert "Measure echoes." in text and "Example: farwrite bench assign --quick" in text
+    assert "rounds to measure (default: 5; --quick: 2)" in text
+
+
+def test_columns_write_what_was_not_measured_as_a_dash() -> None:
+    of: Any = {"median": 2.0, "low": 1.0, "high": 4.0}
+    table = Table((ratio("of", "of", ".1f"), spread("spread", "of", "g"), Column("n", len, str)))
+    rows = [{"of": of}, {"of": None}]
+    assert table.cells({"rows": rows}) == [["2.0", "1 to 4", "1"], ["-", "-", "1"]]
+
+
+def test_takes_no_more_memory_than_there_is() -> None:
+    record = Record("echo", quick=False)
+    before = list(record.notes)
+    assert affordable(record, "an echo", (8, 64), lambda size: 10 * size, available=640) == (8, 64)
+    assert record.notes == before
+    assert affordable(record, "an echo", (8, 64), lambda size: 10 * size, available=639) == (8,)
+    assert record.notes[-1] == "too little memory is available for 64 B; left out"
+    with pytest.raises(ResourceExhausted, match="bench echo: an echo of 8 B needs"):
+        affordable(record, "an echo", (8, 64), lambda size: 10 * size, available=79)
+
+
+@pytest.mark.parametrize("name", benchmarks())
+def test_every_benchmark_has_a_part_of_the_page(name: str) -> None:
+    section = benchmarks()[name].page_section
+    assert section.TITLE and section.LEAD
+
+
+def test_the_page_has_what_the_declaration_says(tmp_path: Path) -> None:
+    file = tmp_path / "echo.json"
+    run("--json", str(file), "--quick")
+    facts = json.loads(file.read_text())
+    from farwrite_bench.harness.section import DeclaredSection
+
+    section = DeclaredSection(ECHO)
+    assert len(section.figures(facts)) == 2
+    (title, heads, shown) = section.tables(facts)[0]
+    assert (title, list(heads)[:2], len(shown)) == ("Echoes", ["size", "way"], 2)
+    assert section.cards(facts) == [("2.0x", "as loud, echo")]
