@@ -11,14 +11,14 @@ namespace injection {
 // What is counted. A call counts for one kind, and each call of Farwrite's libraries also as a
 // step.
 enum Kind : std::uint32_t {
-  kDescriptors = 1,  // calls that make a descriptor
-  kMemory = 2,       // mmap, mremap, ftruncate, fallocate by Farwrite
-  kThreads = 4,      // pthread_create
-  kAllocations = 8,  // operator new by Farwrite, of Plan::least bytes or more
-  kFiles = 16,       // calls that change a file
-  kWaits = 32,       // calls that a signal interrupts, by Farwrite
-  kSends = 64,       // send, sendmsg, write, eventfd_write by Farwrite
-  kSteps = 128,      // all of these, locks, clocks and copies by Farwrite
+  kDescriptors = 1,   // calls that make a descriptor
+  kMemory = 2,        // mmap, mremap, ftruncate, fallocate by Farwrite
+  kThreads = 4,       // pthread_create
+  kAllocations = 8,   // operator new by Farwrite, of Plan::least bytes or more
+  kFiles = 16,        // calls that change a file
+  kWaits = 32,        // calls that a signal interrupts, by Farwrite
+  kSends = 64,        // send, sendmsg, write, eventfd_write by Farwrite
+  kLibc = 128,        // all of these, locks, clocks and copies by Farwrite
   kOwnThreads = 256,  // of kThreads those by Farwrite, and by others with the standard library
 };
 

@@ -23,7 +23,7 @@ inline bool strike_ours(const void* caller, std::uint32_t kinds, const char* nam
                         Action action = kRefuse) {
   Orders* const all = orders();
   if (all == nullptr || (all->plans[0].process == 0 && all->plans[1].process == 0)) return false;
-  return is_ours(caller) && strike(kinds | kSteps, name, action);
+  return is_ours(caller) && strike(kinds | kLibc, name, action);
 }
 
 // What a failing function returns.
