@@ -16,6 +16,7 @@
 
 #include "box/snapshot_directory.h"
 #include "core/counter_table.h"
+#include "core/deadline.h"
 #include "core/exposition.h"
 #include "core/log.h"
 #include "core/start_thread.h"
