@@ -162,8 +162,8 @@ TEST_P(Transfers, CountersSayWhatMoved) {
 
 using ManyPeers = Conformance;
 
-TEST_P(ManyPeers, EightDevicesAllToAll) {
-  constexpr std::uint32_t kDevices = 8;
+TEST_P(ManyPeers, SevenDevicesAllToAll) {
+  constexpr std::uint32_t kDevices = 7;  // over shm with 4 lanes, most of 1,024 descriptors
   constexpr std::uint64_t kBytes = 10'000;
   std::vector<Device> devices;
   for (std::uint32_t i = 0; i < kDevices; ++i) devices.push_back(open());

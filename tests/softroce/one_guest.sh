@@ -12,7 +12,7 @@ tests=build/release/tests
 # Four lanes only where it is about lanes.
 narrow='Verbs/*verbs_1_lanes:Verbs/Ordering*:Verbs/Closing*:Verbs/VerbsLowerings*'
 costly='*100000*:*HundredThousand*:*ALenderThatTakesNothing*:*AFullRing*:*ManyThreadsLend*'
-costly+=':*BothDirectionsAtOnce*:*EveryOneGoesToExactlyOne*:*OverTheQuotaSending*:*EightDevices*'
+costly+=':*BothDirectionsAtOnce*:*EveryOneGoesToExactlyOne*:*OverTheQuotaSending*:*SevenDevices*'
 costly+=':*NoDescriptorIsLeft*:*ARecordThatIsNone*:*ADescriptorOf*:*AccessIsWhat*'
 costly+=':*AreAlignedAndKnown*:*RawMemoryIs*:*ALookup*:*OnePeerCannot*:*AStrangerWho*:*TheSameToken*'
 costly+=':*TheSmallerNumber*:*ImpossibleReceivers*:*WhatDoesNotFit*'
