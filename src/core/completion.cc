@@ -92,7 +92,7 @@ bool CompletionState::settled() const {
 }
 
 Status CompletionState::wait(std::chrono::nanoseconds timeout) const {
-  FARWRITE_RETURN_IF_ERROR(fork_guard_.check("wait"));
+  FARWRITE_RETURN_IF_ERROR(fork_guard_.check("wait for an operation"));
   const Deadline deadline = Deadline::after(timeout);
   std::unique_lock<std::mutex> lock(mutex_);
   while (!done_) {
@@ -127,7 +127,7 @@ void CompletionState::explain() const {
 }
 
 void CompletionState::on_done(std::function<void(const Status&)> callback) {
-  if (fork_guard_.in_forked_child()) return callback(fork_guard_.check("wait"));
+  if (fork_guard_.in_forked_child()) return callback(fork_guard_.check("wait for an operation"));
   Status ended;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -141,7 +141,7 @@ void CompletionState::on_done(std::function<void(const Status&)> callback) {
 }
 
 void CompletionState::on_settled(std::function<void(const Status&)> callback) {
-  if (fork_guard_.in_forked_child()) return callback(fork_guard_.check("wait"));
+  if (fork_guard_.in_forked_child()) return callback(fork_guard_.check("wait for an operation"));
   Status ended;
   {
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -233,7 +233,8 @@ def not_given_back_by_calls(fault: str, fabric: str, peer: PeerProcess) -> str:
     """Make the calls under a fault, end it, and say of what more is kept than before."""
     make_each(that_keep_nothing("none", fabric))  # what a first call makes is there from now on
     before = counters.settled()
-    STRIKES[fault](peer)
+    # A change that is held keeps its memory.
+    peer.stop() if fault == "stopped" else STRIKES[fault](peer)
     (interrupt_each if fault == "interrupted" else make_each)(that_keep_nothing(fault, fabric))
     UNDONE[fault](peer)
     return held.more(before, counters.settled(before, held.BOUND))
