@@ -27,9 +27,9 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 # What a page tells its reader to install, by the name of the environment.
 PACKAGES = {
     "farwrite": ("farwrite",),
-    "bench": ("farwrite-bench",),
+    "bench": ("farwrite-experiments",),
     "tensorflow": ("farwrite[tensorflow]",),
-    "bench-tensorflow": ("farwrite-bench[tensorflow]",),
+    "bench-tensorflow": ("farwrite-experiments", "farwrite-bench[tensorflow]"),
     "keras": ("farwrite[tensorflow]", "scikit-learn"),
     "scikit-learn": ("farwrite", "scikit-learn"),
     "torch": ("farwrite", "torch", "scikit-learn"),
@@ -235,7 +235,7 @@ def test_a_module_that_cannot_be_imported_says_what_to_install(tmp_path: Path) -
         "farwrite.plugin.saved_graph",
         "farwrite.tensorflow",
     }
-    for environment, packages in (("farwrite", ["farwrite"]), ("bench", ["farwrite_bench"])):
+    for environment, packages in (("farwrite", ["farwrite"]), ("bench", ["farwrite_bench", "farwrite_experiments"])):
         status, output = ended(tmp_path, python_of(environment), "-c", IMPORT_ALL, *packages)
         assert status == 0, output
         faults = json.loads(output)
