@@ -235,7 +235,8 @@ def test_a_module_that_cannot_be_imported_says_what_to_install(tmp_path: Path) -
         "farwrite.plugin.saved_graph",
         "farwrite.tensorflow",
     }
-    for environment, packages in (("farwrite", ["farwrite"]), ("bench", ["farwrite_bench", "farwrite_experiments"])):
+    imported = {"farwrite": ["farwrite"], "bench": ["farwrite_bench", "farwrite_experiments"]}
+    for environment, packages in imported.items():
         status, output = ended(tmp_path, python_of(environment), "-c", IMPORT_ALL, *packages)
         assert status == 0, output
         faults = json.loads(output)
