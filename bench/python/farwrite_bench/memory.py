@@ -215,6 +215,7 @@ BENCHMARK = Benchmark(
     options=(),
     plan=lambda arguments, _: MemoryPlan.quick() if arguments.quick else MemoryPlan.full(),
     measure=measure,
+    summary=lambda plan: f"{plan.rounds} rounds",
     settings=lambda plan: {"rounds": plan.rounds},
     notes=lambda _: (),
     tables=(

@@ -33,7 +33,7 @@ def test_three_ways_add_in_turn_and_farwrite_moves_every_vector(tmp_path: Path) 
     assert stock["socket_bytes"] > MEGABYTE / 2  # a reading may precede the last bytes' ack
     assert ours["socket_bytes"] < MEGABYTE / 20
     assert facts["settings"]["sizes"] == [MEGABYTE]
-    assert "sizes 1000000, rounds 2, steps 3, warm up steps 2" in ended.stdout
+    assert "1 MB, 2 rounds of 3 steps after 2 of warm-up" in ended.stdout
     assert "over Farwrite" in ended.stdout
 
 

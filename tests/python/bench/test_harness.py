@@ -40,6 +40,7 @@ ECHO = Benchmark[argparse.Namespace](
             for way in plan.way
         ]
     },
+    summary=lambda plan: f"sizes {'/'.join(map(str, plan.sizes))}, rounds {plan.rounds}",
     settings=lambda plan: {"sizes": plan.sizes, "rounds": plan.rounds, "fabric": plan.fabric},
     notes=lambda plan: ("gb_s is made up",),
     tables=(

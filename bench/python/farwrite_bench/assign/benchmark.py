@@ -19,7 +19,7 @@ from farwrite_bench.assign.graph import ASSIGN, ELEMENT
 from farwrite_bench.cluster.group import in_turn
 from farwrite_bench.cluster.plugin import PLUGIN
 from farwrite_bench.cluster.readings import spent
-from farwrite_bench.cluster.transport import FARWRITE, GRPC
+from farwrite_bench.cluster.transport import FARWRITE, GRPC, fabric_in_words
 from farwrite_bench.harness import option
 from farwrite_bench.harness.benchmark import Benchmark, Progress
 from farwrite_bench.harness.chart import Bars
@@ -270,6 +270,10 @@ BENCHMARK = Benchmark(
     ),
     plan=plan,
     measure=measure,
+    summary=lambda plan: (
+        f"{', '.join(map(in_megabytes, plan.sizes))}, {plan.rounds} rounds of {plan.steps} steps"
+        f" after {WARM_UP_STEPS} of warm-up, {fabric_in_words(plan.fabric)}"
+    ),
     settings=lambda plan: {
         "sizes": plan.sizes,
         "rounds": plan.rounds,

@@ -53,6 +53,16 @@ RPC_OVER_FABRIC = Transport("rpc-over-fabric", "RPC over Farwrite's fabric", "gr
 """What the paper calls gRPC.RDMA: requests and replies, through private registered buffers."""
 
 
+def forced(fabric: str | None) -> dict[str, str]:
+    """Return the variables by which Farwrite uses this fabric; None leaves the choice to it."""
+    return {} if fabric is None else {"FARWRITE_FABRICS": fabric}
+
+
+def fabric_in_words(fabric: str | None) -> str:
+    """Say which fabric Farwrite uses."""
+    return f"fabric {fabric or 'chosen by Farwrite'}"
+
+
 def load_plugin(transport: Transport) -> None:
     """Load what `transport` needs in this process. Call this before any use of TensorFlow."""
     if transport.protocol == RPC_OVER_FABRIC.protocol:

@@ -16,7 +16,7 @@ from farwrite_bench.cluster.forked import ForkedTask
 from farwrite_bench.cluster.plugin import PLUGIN
 from farwrite_bench.cluster.process import free_addresses
 from farwrite_bench.cluster.readings import spent
-from farwrite_bench.cluster.transport import FARWRITE, GRPC, Transport
+from farwrite_bench.cluster.transport import FARWRITE, GRPC, Transport, forced
 from farwrite_bench.collective.worker import Join, Reduce, Reduced
 from farwrite_bench.harness import option
 from farwrite_bench.harness.benchmark import Benchmark, Progress
@@ -74,10 +74,10 @@ def measure(plan: CollectivePlan, progress: Progress, logs: Path) -> Facts:
     PeerDead
         If a worker fails.
     """
-    forced = {} if plan.fabric is None else {"FARWRITE_FABRICS": plan.fabric}
+    variables = forced(plan.fabric)
     with contextlib.ExitStack() as stack:
         workers = {
-            key: stack.enter_context(_workers(transport, plan.elements, forced, logs))
+            key: stack.enter_context(_workers(transport, plan.elements, variables, logs))
             for key, transport in TRANSPORTS.items()
         }
         turns: dict[str, list[Turn]] = {key: [] for key in workers}
@@ -90,7 +90,7 @@ def measure(plan: CollectivePlan, progress: Progress, logs: Path) -> Facts:
 
 @contextlib.contextmanager
 def _workers(
-    transport: Transport, elements: int, forced: dict[str, str], logs: Path
+    transport: Transport, elements: int, variables: dict[str, str], logs: Path
 ) -> Iterator[list[ForkedTask]]:
     addresses = tuple(free_addresses(WORKERS))
     with contextlib.ExitStack() as stack:
@@ -99,7 +99,7 @@ def _workers(
                 ForkedTask(
                     f"{transport.key} worker {index}",
                     "farwrite_bench.collective.worker",
-                    {**transport.environment, **forced},
+                    {**transport.environment, **variables},
                     logs / f"{transport.key}-{index}.log",
                 )
             )
@@ -168,6 +168,23 @@ def _rows(size: int, turns: dict[str, list[Turn]]) -> list[dict[str, Any]]:
     return rows
 
 
+def settings(plan: CollectivePlan) -> dict[str, Any]:
+    """Return the choices of a run."""
+    return {
+        "bytes": plan.size,
+        "rounds": plan.rounds,
+        "steps": plan.steps,
+        "fabric": plan.fabric,
+    }
+
+
+def summary(plan: CollectivePlan) -> str:
+    """Say what a run does."""
+    chosen = settings(plan).items()
+    shown = ", ".join(f"{name} {value}" for name, value in chosen if value is not None)
+    return f"all-reduce of {format_size(plan.size)} between {WORKERS} workers ({shown})"
+
+
 def gains(facts: Facts) -> list[Gain]:
     """Compare Farwrite with stock gRPC."""
     size = format_size(facts["settings"]["bytes"])
@@ -195,12 +212,8 @@ BENCHMARK = Benchmark(
     ),
     plan=plan,
     measure=measure,
-    settings=lambda plan: {
-        "bytes": plan.size,
-        "rounds": plan.rounds,
-        "steps": plan.steps,
-        "fabric": plan.fabric,
-    },
+    summary=summary,
+    settings=settings,
     notes=lambda _: (NOTE,),
     tables=(
         Table(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import os
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,10 +17,10 @@ from farwrite_bench.cluster.group import Group, Take, Turn, in_turn, totals
 from farwrite_bench.cluster.plugin import programs
 from farwrite_bench.cluster.process import free_addresses
 from farwrite_bench.cluster.seat import Seat, Threads
-from farwrite_bench.cluster.transport import FARWRITE, GRPC, STOCK_PROTOCOL
+from farwrite_bench.cluster.transport import FARWRITE, GRPC, STOCK_PROTOCOL, fabric_in_words, forced
 from farwrite_bench.feed.client import ELEMENT, FEED, FETCH, Begin, Close, Open
 from farwrite_bench.harness import option
-from farwrite_bench.harness.benchmark import Benchmark, Progress
+from farwrite_bench.harness.benchmark import Benchmark, Progress, stage
 from farwrite_bench.harness.chart import Bars, BySize
 from farwrite_bench.harness.column import Column, Table, ratio, span, spread
 from farwrite_bench.harness.memory import affordable
@@ -134,10 +135,8 @@ def measure(plan: FeedPlan, progress: Progress, logs: Path) -> Facts:
     progress(0.0, "starting processes")
     with _groups(plan, logs) as groups:
         for number, size in enumerate(plan.sizes):
-
-            def report(share: float, before: int = number, size: int = size) -> None:
-                progress((before + share) / len(plan.sizes), format_size(size))
-
+            of_size = stage(progress, number, len(plan.sizes))
+            report = functools.partial(of_size, what=format_size(size))
             report(0.0)
             load = os.getloadavg()[0]
             rows += make_rows(plan, size, _turns(plan, size, groups, report), load)
@@ -168,12 +167,12 @@ def _turns(
 @contextlib.contextmanager
 def _groups(plan: FeedPlan, logs: Path) -> Iterator[dict[str, Group]]:
     """Start a server and a client for each way, and end them at the end."""
-    forced = {} if plan.fabric is None else {"FARWRITE_FABRICS": plan.fabric}
+    variables = forced(plan.fabric)
     with contextlib.ExitStack() as stack:
         groups = {}
         for way in plan.ways:
             transport = WAYS[way]
-            environment = {**transport.environment, **forced}
+            environment = {**transport.environment, **variables}
             (address,) = free_addresses(1)
             log = logs / f"{way}-server.log"
             server = stack.enter_context(
@@ -297,6 +296,7 @@ BENCHMARK = Benchmark(
     plan=plan,
     seconds=expected_seconds,
     measure=measure,
+    summary=lambda plan: f"median of up to {plan.rounds} rounds, {fabric_in_words(plan.fabric)}",
     settings=lambda plan: {
         "sizes": plan.sizes,
         "rounds": plan.rounds,

@@ -212,6 +212,7 @@ BENCHMARK = Benchmark(
     plan=plan,
     seconds=lambda plan: 60 if plan.quick else 120,
     measure=measure,
+    summary=lambda plan: f"{plan.rounds} rounds",
     settings=lambda plan: {"sizes": plan.sizes, "rounds": plan.rounds, "gpu": plan.gpu},
     settings_key="plan",
     notes=lambda _: NOTES,

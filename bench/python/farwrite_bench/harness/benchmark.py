@@ -24,6 +24,11 @@ class Progress(Protocol):
         """Show `share`, from 0 to 1, and the name of the next step."""
 
 
+def stage(progress: Progress, number: int, stages: int) -> Progress:
+    """Return what shows the progress of one of several stages of equal length."""
+    return lambda share, what: progress((number + share) / stages, what)
+
+
 @dataclass(frozen=True)
 class Benchmark(Generic[Plan]):
     """One benchmark. `Plan` is what a run is to do, with every choice made."""
@@ -42,7 +47,9 @@ class Benchmark(Generic[Plan]):
     ``rows``. The output of the processes that it starts goes to files in the folder."""
     tables: Sequence[Table]
     settings: Callable[[Plan], dict[str, Any]]
-    """The choices that the file and the line above the table name."""
+    """The choices that the file names."""
+    summary: Callable[[Plan], str]
+    """The same for people: the line above the table, behind the machine and its load."""
     notes: Callable[[Plan], Sequence[str]]
     """How it measured, for the file and below the table."""
     title: str

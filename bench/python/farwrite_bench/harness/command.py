@@ -48,7 +48,7 @@ def run(benchmark: Benchmark[Plan], arguments: argparse.Namespace) -> int:
         measured = benchmark.measure(plan, bar, logs)
     settings, notes = benchmark.settings(plan), benchmark.notes(plan)
     facts = record.facts(notes, **{benchmark.settings_key: settings}, **measured)
-    print(f"{record.conditions()}; {written(settings)}")
+    print(f"{record.conditions()}; {benchmark.summary(plan)}")
     write_table = markdown_table if arguments.markdown else text_table
     for table in benchmark.tables:
         lines = write_table(table.heads(), table.cells(facts))
@@ -60,16 +60,3 @@ def run(benchmark: Benchmark[Plan], arguments: argparse.Namespace) -> int:
         drawn = [chart for draw in benchmark.charts for chart in draw(facts)]
         write(arguments.svg, standalone(beside(benchmark.title, drawn)))
     return 0 if benchmark.passed(facts) else 1
-
-
-def written(settings: dict[str, Any]) -> str:
-    """Write settings in a line; those that are None were left to Farwrite, and are left out."""
-    return ", ".join(
-        f"{name.replace('_', ' ')} {_plain(value)}"
-        for name, value in settings.items()
-        if value is not None
-    )
-
-
-def _plain(value: object) -> str:
-    return "/".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)

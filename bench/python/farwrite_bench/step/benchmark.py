@@ -18,9 +18,9 @@ from farwrite_bench.cluster.plugin import programs
 from farwrite_bench.cluster.process import free_addresses
 from farwrite_bench.cluster.readings import control_calls
 from farwrite_bench.cluster.seat import Seat, Threads
-from farwrite_bench.cluster.transport import CONTROL, FARWRITE, GRPC
+from farwrite_bench.cluster.transport import CONTROL, FARWRITE, GRPC, fabric_in_words, forced
 from farwrite_bench.harness import option
-from farwrite_bench.harness.benchmark import Benchmark, Progress
+from farwrite_bench.harness.benchmark import Benchmark, Progress, stage
 from farwrite_bench.harness.chart import Bars
 from farwrite_bench.harness.column import Column, Table, ratio, span, spread
 from farwrite_bench.ratio import ratio_of_rounds
@@ -110,10 +110,7 @@ def measure(plan: StepPlan, progress: Progress, logs: Path) -> Facts:
     """
     rows: list[Row] = []
     for number, key in enumerate(plan.kinds):
-
-        def report(share: float, what: str, before: int = number) -> None:
-            progress((before + share) / len(plan.kinds), what)
-
+        report = stage(progress, number, len(plan.kinds))
         report(0.0, f"{key}: starting processes")
         folder = logs / key
         with _groups(plan, KINDS[key], folder) as groups:
@@ -167,7 +164,7 @@ def _groups(plan: StepPlan, kind: Kind, logs: Path) -> Iterator[dict[str, Group]
 def _start(plan: StepPlan, kind: Kind, way: str, logs: Path, stack: contextlib.ExitStack) -> Group:
     """Start the processes of one way, without waiting until they are ready."""
     transport = WAYS[way]
-    forced = {} if plan.fabric is None else {"FARWRITE_FABRICS": plan.fabric}
+    variables = forced(plan.fabric)
     jobs = () if way == LOCAL.key else (*kind.servers, kind.client)
     addresses = free_addresses(len(jobs)) if jobs else []
     cluster = {job: [at] for job, at in zip(jobs, addresses, strict=True)}
@@ -175,7 +172,7 @@ def _start(plan: StepPlan, kind: Kind, way: str, logs: Path, stack: contextlib.E
     def start(job: str, module: str) -> ForkedTask:
         log = logs / f"{way.replace(' ', '-')}-{job}.log"
         return stack.enter_context(
-            ForkedTask(f"{way} {job}", module, {**transport.environment, **forced}, log)
+            ForkedTask(f"{way} {job}", module, {**transport.environment, **variables}, log)
         )
 
     def seat(job: str) -> Seat:
@@ -285,6 +282,9 @@ BENCHMARK = Benchmark(
     plan=plan,
     seconds=expected_seconds,
     measure=measure,
+    summary=lambda plan: (
+        f"cores kept busy: {plan.busy}, up to {plan.rounds} rounds, {fabric_in_words(plan.fabric)}"
+    ),
     settings=lambda plan: {"rounds": plan.rounds, "busy": plan.busy, "fabric": plan.fabric},
     notes=lambda plan: (*(f"{key}: {KINDS[key].step}." for key in plan.kinds), *NOTES),
     tables=(

@@ -15,6 +15,7 @@ from farwrite_bench.cluster.peers import peers
 from farwrite_bench.cluster.process import Task, free_addresses
 from farwrite_bench.cluster.readings import Readings
 from farwrite_bench.cluster.seat import Seat, Threads
+from farwrite_bench.cluster.transport import forced
 from farwrite_bench.tensor.plan import KNOWN, LOCAL, RAW, Connect, Look
 
 # TensorFlow's defaults: one thread per core. TensorFlow's gRPC does not limit message sizes.
@@ -43,7 +44,7 @@ class Bench:
 @contextlib.contextmanager
 def bench(transports: Sequence[str], logs: Path, fabric: str | None = None) -> Iterator[Bench]:
     """Start all processes, and end them at the end. `fabric` is the one that Farwrite must use."""
-    forced = {} if fabric is None else {"FARWRITE_FABRICS": fabric}
+    variables = forced(fabric)
     with contextlib.ExitStack() as stack:
         servers: dict[str, list[Control]] = {}
         targets = {}
@@ -61,7 +62,7 @@ def bench(transports: Sequence[str], logs: Path, fabric: str | None = None) -> I
                     kind(
                         f"{key} {job}",
                         module,
-                        {**transport.environment, **forced, **found_by},
+                        {**transport.environment, **variables, **found_by},
                         logs / f"{key}-{job}.log",
                     )
                 )

@@ -17,6 +17,7 @@ from farwrite_bench.cluster.peers import peers
 from farwrite_bench.cluster.process import free_ports
 from farwrite_bench.cluster.processors import busy_seconds
 from farwrite_bench.cluster.seat import Seat, Threads
+from farwrite_bench.cluster.transport import forced
 from farwrite_experiments.train.plan import (
     MIRRORED,
     Case,
@@ -132,7 +133,7 @@ def start(
     module : str
         What a worker runs.
     """
-    forced = {} if way.fabric is None else {"FARWRITE_FABRICS": way.fabric}
+    variables = forced(way.fabric)
     jobs = {"ps": layout.servers, "worker": layout.workers}
     alone = way.is_local and not layout.mirrored
     if alone:
@@ -145,7 +146,7 @@ def start(
     addresses = _addresses(jobs, where)
     environment = {
         **way.transport.environment,
-        **forced,
+        **variables,
         **peers(way.transport, addresses),
     }
 
