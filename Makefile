@@ -34,7 +34,7 @@ say = @printf '\033[1m%s\033[0m\n' "$(1)"
 CORE_SOURCES := $(shell find cmake include src -type f) CMakeLists.txt pyproject.toml
 PACKAGE_SOURCES := $(CORE_SOURCES) python/CMakeLists.txt \
 	$(shell find python/farwrite bench experiments -type f -not -name '*.pyc')
-CXX_FILES := $(shell find include src bench tests examples -name '*.h' -o -name '*.cc' -o -name '*.c')
+CXX_FILES := $(shell find include src bench experiments tests examples -name '*.h' -o -name '*.cc' -o -name '*.c')
 PYTHON_FILES := python bench experiments tests tools examples docs/conf.py docs/_ext
 
 help: ## Print the targets
@@ -101,12 +101,12 @@ docs: install $(VENV)/.docs ## Build the documentation site into out/site
 	$(call say,docs: site)
 	@tools/build_site.sh $(VENV)
 
-# The plug-in, the library of the benchmarks, and the device of the tests.
+# The plug-in, the library of the experiments, and the device of the tests.
 COMPILE_FOR_TENSORFLOW := farwrite tensorflow build \
-	&& python -c 'from farwrite_bench.cluster.library import ensure_built; ensure_built()' \
+	&& python -c 'from farwrite_experiments.library import ensure_built; ensure_built()' \
 	&& python tests/python/tensorflow/device_library.py
 
-plugin: install $(VENV)/.tensorflow ## Compile the TensorFlow plug-in, the benchmarks' library and the tests' device, into the cache
+plugin: install $(VENV)/.tensorflow ## Compile the TensorFlow plug-in, the experiments' library and the tests' device, into the cache
 	@$(COMPILE_FOR_TENSORFLOW)
 
 # Headers alone; where they cannot be had, the build goes on without the verbs fabric.

@@ -20,7 +20,7 @@ export FARWRITE_CACHE=$PWD/build/apart/plugin FARWRITE_CXXFLAGS="-Wall -Wextra -
 PYTHONPATH=tests/python/tensorflow .venv/bin/python - <<'END'
 from device_library import device_library
 from farwrite.plugin import build
-from farwrite_bench.cluster import library
+from farwrite_experiments import library
 
 write = build.write_batches
 build.write_batches = lambda sources, _, folder: write(sources, len(sources), folder)

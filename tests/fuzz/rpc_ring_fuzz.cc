@@ -1,23 +1,23 @@
-// The benchmarks' rpc-over-fabric: a peer that writes into the ring, reports bytes and gives room
+// The experiments' rpc-over-fabric: a peer that writes into the ring, reports bytes and gives room
 // back as it likes, and the heads that lie in the ring then.
 #include <algorithm>
 #include <cstring>
 #include <memory>
 
-#include "bench/tensorflow/piece_queue.h"
-#include "bench/tensorflow/ring_reader.h"
-#include "bench/tensorflow/rpc_frame.h"
+#include "experiments/tensorflow/piece_queue.h"
+#include "experiments/tensorflow/ring_reader.h"
+#include "experiments/tensorflow/rpc_frame.h"
 #include "target.h"
 
 namespace farwrite::fuzz {
 namespace {
 
-using bench::Piece;
-using bench::PieceQueue;
-using bench::RingReader;
-using bench::RingWrite;
-using bench::RpcHead;
-using bench::RpcKind;
+using experiments::Piece;
+using experiments::PieceQueue;
+using experiments::RingReader;
+using experiments::RingWrite;
+using experiments::RpcHead;
+using experiments::RpcKind;
 
 enum Step : std::uint8_t { kScribble, kWritten, kServe, kReply, kPush, kTaken, kSteps };
 

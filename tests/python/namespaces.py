@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import pytest
 
 from farwrite.errors import FailedPrecondition
-from farwrite_bench.cluster.machines import why_no_namespaces
-from farwrite_bench.cluster.namespace import Namespace
+from farwrite_experiments.cluster.machines import why_no_namespaces
+from farwrite_experiments.cluster.namespace import Namespace
 
 CABLE = "cable"
 """The name of each end."""

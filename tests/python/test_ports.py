@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from farwrite_bench.cluster.machines import why_no_namespaces
-from farwrite_bench.cluster.namespace import Namespace
+from farwrite_experiments.cluster.machines import why_no_namespaces
+from farwrite_experiments.cluster.namespace import Namespace
 
 pytestmark = pytest.mark.namespaces
 

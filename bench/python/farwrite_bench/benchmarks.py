@@ -1,8 +1,7 @@
 """The list of benchmarks: of this distribution, and of others that add to it.
 
 A distribution adds benchmarks by an entry point of the group ``farwrite.benchmarks``. It names a
-module with the list ``BENCHMARKS`` and with ``page_parts(runs)``, which adds to the page of
-``farwrite report``.
+module that is a `Suite`.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 if TYPE_CHECKING:
+    from farwrite_bench.cluster.transport import Transport
     from farwrite_bench.report.files import Run
     from farwrite_bench.report.parts import Section
 
@@ -62,9 +62,11 @@ class Suite(Protocol):
     """The module that an entry point names."""
 
     BENCHMARKS: Sequence[Entry]
+    TRANSPORTS: Sequence[Transport]
+    """Transports that ``bench tensor`` compares beside its own."""
 
     def page_parts(self, runs: Sequence[Run]) -> Iterator[str]:
-        """Make what the page has beside the parts of single benchmarks."""
+        """Make what the page of ``farwrite report`` has beside the parts of single benchmarks."""
 
 
 def _own(name: str, module: str) -> Entry:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from farwrite.info import memory_available
 from farwrite.units import format_size
 from farwrite_bench import memory
-from farwrite_bench.cluster.plugin import PLUGIN, measuring
-from farwrite_bench.cluster.transport import GRPC, require
+from farwrite_bench.cluster.plugin import measuring
+from farwrite_bench.cluster.transport import GRPC, PLUGIN, require
 from farwrite_bench.figures import write_json
 from farwrite_bench.options import add_choices, add_number, add_shared
 from farwrite_bench.plan import KIB, MIB

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from farwrite_bench.benchmarks import Entry
+from farwrite_experiments.rpc_over_fabric import RPC_OVER_FABRIC
 
 if TYPE_CHECKING:
     from farwrite_bench.report.files import Run
@@ -24,6 +25,7 @@ BENCHMARKS = (
     _entry("sizes", "sizes.command"),
     _entry("plan", None),  # of `farwrite plan`
 )
+TRANSPORTS = (RPC_OVER_FABRIC,)
 
 
 def page_parts(runs: Sequence[Run]) -> Iterator[str]:

@@ -10,9 +10,9 @@ from training_results import COSTS
 
 from bench_command import bench, result
 from farwrite_bench.cluster.group import Turn
-from farwrite_bench.cluster.link import Link
-from farwrite_bench.cluster.machines import why_no_namespaces
 from farwrite_experiments.capacity.costs import write_costs
+from farwrite_experiments.cluster.link import Link
+from farwrite_experiments.cluster.machines import why_no_namespaces
 from farwrite_experiments.scaling.plan import (
     LINKS,
     MACHINES,

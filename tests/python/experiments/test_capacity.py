@@ -11,7 +11,6 @@ import pytest
 
 from farwrite.cli import parser
 from farwrite.errors import InvalidArgument
-from farwrite_bench.cluster.link import Link
 from farwrite_bench.cluster.transport import FARWRITE
 from farwrite_experiments.capacity import command
 from farwrite_experiments.capacity.calibrate import Timed, costs_of
@@ -29,6 +28,7 @@ from farwrite_experiments.capacity.plan import (
 from farwrite_experiments.capacity.predict import COMPUTATION, predict
 from farwrite_experiments.capacity.published import UNKNOWN
 from farwrite_experiments.capacity.published import rows as published_rows
+from farwrite_experiments.cluster.link import Link
 from farwrite_experiments.networks.network import LSTM, VGG16
 from farwrite_experiments.networks.probes import PROBES
 from farwrite_experiments.sections import plan as section

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from result_facts import Facts, facts, ratio_of, times_less
 
 from farwrite_bench.cluster.group import Turn
-from farwrite_bench.cluster.link import Link
 from farwrite_experiments.capacity.costs import Costs, TransportCosts
 from farwrite_experiments.capacity.job import Site
 from farwrite_experiments.capacity.plan import Question, answers, of_network
+from farwrite_experiments.cluster.link import Link
 from farwrite_experiments.scaling.plan import Point, ways
 from farwrite_experiments.scaling.rows import Turns
 from farwrite_experiments.scaling.rows import make_rows as scaling_rows

@@ -10,7 +10,7 @@ import pytest
 from farwrite.errors import Internal
 from farwrite.plugin.edges import Edge
 from farwrite.run.sizes import HEADERS, LIMITS, cells, size_classes
-from farwrite_bench.cluster.observed import Observed
+from farwrite_experiments.cluster.observed import Observed
 from farwrite_experiments.networks.network import SIX
 from farwrite_experiments.sizes.rows import make_row, overall, sizes_of_step
 

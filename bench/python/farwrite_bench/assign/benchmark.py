@@ -17,9 +17,8 @@ from pathlib import Path
 from farwrite.errors import FailedPrecondition
 from farwrite_bench.assign.graph import ASSIGN, ELEMENT
 from farwrite_bench.cluster.group import in_turn
-from farwrite_bench.cluster.plugin import PLUGIN
 from farwrite_bench.cluster.readings import spent
-from farwrite_bench.cluster.transport import FARWRITE, GRPC, fabric_in_words
+from farwrite_bench.cluster.transport import FARWRITE, GRPC, PLUGIN, fabric_in_words
 from farwrite_bench.harness import option
 from farwrite_bench.harness.benchmark import Benchmark, Progress
 from farwrite_bench.harness.chart import Bars

@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from multiprocessing import Pipe, forkserver
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -22,7 +22,6 @@ from types import TracebackType
 from farwrite.errors import Internal
 from farwrite_bench.cluster import child
 from farwrite_bench.cluster.control import Control
-from farwrite_bench.cluster.namespace import enter
 from farwrite_bench.cluster.process import END_SECONDS, QUIET
 
 _CONTEXT = multiprocessing.get_context("forkserver")
@@ -36,8 +35,8 @@ class ForkedTask(Control):
     """A child process that runs the function ``main`` of a module with a control pipe.
 
     It has the parameters and the use of `farwrite_bench.cluster.process.Task`. The first one starts
-    the process that they are forked from, unless `import_tensorflow` did so. With `namespace` it
-    runs in the network namespace of this path.
+    the process that they are forked from, unless `import_tensorflow` did so. It calls `first`,
+    which can be pickled, before it has a second thread.
     """
 
     def __init__(
@@ -47,7 +46,7 @@ class ForkedTask(Control):
         environment: Mapping[str, str],
         log: Path,
         *,
-        namespace: str | None = None,
+        first: Callable[[], object] | None = None,
     ) -> None:
         self.name = name
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -59,7 +58,7 @@ class ForkedTask(Control):
         with theirs:
             self._process = _CONTEXT.Process(
                 target=_begin,
-                args=(module, dict(environment), str(log), theirs, namespace),
+                args=(module, dict(environment), str(log), theirs, first),
                 daemon=True,
             )
             self._process.start()
@@ -137,11 +136,11 @@ def _begin(
     environment: Mapping[str, str],
     log: str,
     control: Connection,
-    namespace: str | None,
+    first: Callable[[], object] | None,
 ) -> None:
     child.end_with_parent(signal.SIGKILL)
-    if namespace is not None:
-        enter(namespace)  # before there is another thread, which would stay outside
+    if first is not None:
+        first()
     threading.Thread(target=_end_with_starter, name="end with starter", daemon=True).start()
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for stream in (1, 2):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,14 +25,19 @@ class Readings:
     pss: int
     """Memory now, with each shared page divided among its processes; 0 if not requested."""
     counters: dict[str, int] | None
-    """The numbers of `farwrite.tensorflow.stats()`, and of `library.rpc_counters()`: a number that
-    both have is their sum. None in a process without either."""
+    """The numbers of `farwrite.tensorflow.stats()` and of `COUNTED`: a number that several have is
+    their sum. None in a process without any."""
     fabrics: tuple[str, ...]
     """The fabrics over which Farwrite reaches the other tasks."""
     registered: int = 0
     """Bytes of registered memory in use; 0 without the plug-in."""
     registered_peak: int = 0
     """The highest value of `registered` so far."""
+
+
+COUNTED: list[Callable[[], dict[str, Any] | None]] = []
+"""What other transports that this process has loaded count: numbers, and the ``fabrics`` in use;
+None if nothing runs that counts."""
 
 
 def read(task: str, memory: bool = False) -> Readings:
@@ -48,7 +53,10 @@ def read(task: str, memory: bool = False) -> Readings:
     sockets = socket_bytes()
     usage = resource.getrusage(resource.RUSAGE_SELF)
     counters, arena, fabrics = _plugin()
-    rpc_counters, rpc_fabrics = _rpc()
+    for other in filter(None, (count() for count in COUNTED)):
+        numbers = {name: value for name, value in other.items() if isinstance(value, int)}
+        counters = {**numbers, **{n: v + numbers.get(n, 0) for n, v in (counters or {}).items()}}
+        fabrics = (*fabrics, *other["fabrics"])
     return Readings(
         task=task,
         socket_sent=sockets.sent,
@@ -56,10 +64,10 @@ def read(task: str, memory: bool = False) -> Readings:
         cpu_seconds=usage.ru_utime + usage.ru_stime,
         peak_rss=_kilobytes("/proc/self/status", "VmHWM:"),
         pss=_kilobytes("/proc/self/smaps_rollup", "Pss:") if memory else 0,
-        counters=_merged(counters, rpc_counters),
+        counters=counters,
         registered=arena.get("used", 0),
         registered_peak=arena.get("peak_used", 0),
-        fabrics=tuple(sorted({*fabrics, *rpc_fabrics})),
+        fabrics=tuple(sorted(set(fabrics))),
     )
 
 
@@ -73,21 +81,6 @@ def _plugin() -> tuple[dict[str, int] | None, dict[str, int], tuple[str, ...]]:
     links = stats.get("links", [])
     arena: dict[str, int] = stats.get("arena", {})
     return counters, arena, tuple(sorted({str(link.get("fabric", "")) for link in links} - {""}))
-
-
-def _rpc() -> tuple[dict[str, int] | None, tuple[str, ...]]:
-    library: Any = sys.modules.get("farwrite_bench.cluster.library")
-    found: dict[str, Any] | None = None if library is None else library.rpc_counters()
-    if found is None:
-        return None, ()
-    counters = {name: value for name, value in found.items() if isinstance(value, int)}
-    return counters, tuple(found["fabrics"])
-
-
-def _merged(one: dict[str, int] | None, other: dict[str, int] | None) -> dict[str, int] | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
 
 
 def _kilobytes(path: str, name: str) -> int:

@@ -1,8 +1,8 @@
 """A task that only runs a server, as a `Task` or a `ForkedTask`.
 
 Its first message is a `Seat`, and it answers with its readings when the server runs. Every later
-message is a `Look`, which it answers with readings, or an `Observe`. It ends when the parent closes
-the control pipe.
+message is a `Look`, which it answers with readings. It ends when the parent closes the control
+pipe.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from farwrite_bench.cluster import child
-from farwrite_bench.cluster.observed import Observe, observed
 from farwrite_bench.cluster.readings import read
 from farwrite_bench.cluster.seat import Look, Seat, start_server
 from farwrite_bench.cluster.transport import load_plugin
@@ -27,9 +26,9 @@ def main(control: Connection) -> None:
 
 
 def _answer(control: Connection, task: str, _server: object) -> None:
-    order: Look | Observe = Look()
+    order = Look()
     while True:
-        control.send(observed() if isinstance(order, Observe) else read(task, order.memory))
+        control.send(read(task, order.memory))
         order = control.recv()
 
 

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from farwrite.errors import FailedPrecondition
 
+Cluster = Mapping[str, Sequence[str]]
+"""The addresses of each job's servers."""
 STOCK_PROTOCOL = "grpc"
+PLUGIN = "farwrite.tensorflow"
+"""The module that loads Farwrite's plug-in when it is imported."""
 CONTROL = "FARWRITE_TF_CONTROL"
 """The option that lets Farwrite carry TensorFlow's control calls."""
+
+
+def _none(_: Cluster) -> dict[str, str]:
+    return {}
 
 
 @dataclass(frozen=True)
@@ -24,6 +32,12 @@ class Transport:
     protocol: str
     """TensorFlow's name of it: the protocol of a server, the rpc_layer of a cluster resolver."""
     environment: Mapping[str, str] = field(default_factory=dict)
+    module: str | None = None
+    """The module that loads it into TensorFlow when it is imported, or None."""
+    encoded: bool = False
+    """Whether tensors take TensorFlow's encoding, which ends at 2 GiB."""
+    variables: Callable[[Cluster], dict[str, str]] = _none
+    """Returns the variables of the environment that every task of a cluster needs."""
 
     @property
     def stock(self) -> bool:
@@ -36,21 +50,21 @@ class Transport:
         return self.environment.get(CONTROL) == "on"
 
 
-GRPC = Transport("grpc", "gRPC (stock)", STOCK_PROTOCOL)
+GRPC = Transport("grpc", "gRPC (stock)", STOCK_PROTOCOL, encoded=True)
 FARWRITE = Transport(
     "farwrite",
     "Farwrite",
     "grpc+farwrite",
     {"FARWRITE_TF_ALLOCATION": "unified", CONTROL: "on"},
+    PLUGIN,
 )
 STAGED = Transport(
     "staged",
     "Farwrite, staged",
     "grpc+farwrite",
     {"FARWRITE_TF_ALLOCATION": "off", CONTROL: "on"},
+    PLUGIN,
 )
-RPC_OVER_FABRIC = Transport("rpc-over-fabric", "RPC over Farwrite's fabric", "grpc+rpc-over-fabric")
-"""What the paper calls gRPC.RDMA: requests and replies, through private registered buffers."""
 
 
 def forced(fabric: str | None) -> dict[str, str]:
@@ -65,10 +79,8 @@ def fabric_in_words(fabric: str | None) -> str:
 
 def load_plugin(transport: Transport) -> None:
     """Load what `transport` needs in this process. Call this before any use of TensorFlow."""
-    if transport.protocol == RPC_OVER_FABRIC.protocol:
-        importlib.import_module("farwrite_bench.cluster.library").load()
-    elif not transport.stock:
-        importlib.import_module("farwrite.tensorflow")
+    if transport.module is not None:
+        importlib.import_module(transport.module)
 
 
 def require(what: str, *modules: str) -> None:

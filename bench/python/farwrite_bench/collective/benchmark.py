@@ -13,10 +13,9 @@ from typing import Any
 from farwrite.errors import Internal
 from farwrite.units import format_size
 from farwrite_bench.cluster.forked import ForkedTask
-from farwrite_bench.cluster.plugin import PLUGIN
 from farwrite_bench.cluster.process import free_addresses
 from farwrite_bench.cluster.readings import spent
-from farwrite_bench.cluster.transport import FARWRITE, GRPC, Transport, forced
+from farwrite_bench.cluster.transport import FARWRITE, GRPC, PLUGIN, Transport, forced
 from farwrite_bench.collective.worker import Join, Reduce, Reduced
 from farwrite_bench.harness import option
 from farwrite_bench.harness.benchmark import Benchmark, Progress

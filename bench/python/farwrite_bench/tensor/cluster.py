@@ -11,7 +11,6 @@ from farwrite.errors import Internal
 from farwrite_bench.cluster import seat
 from farwrite_bench.cluster.control import Control
 from farwrite_bench.cluster.forked import ForkedTask
-from farwrite_bench.cluster.peers import peers
 from farwrite_bench.cluster.process import Task, free_addresses
 from farwrite_bench.cluster.readings import Readings
 from farwrite_bench.cluster.seat import Seat, Threads
@@ -55,7 +54,7 @@ def bench(transports: Sequence[str], logs: Path, fabric: str | None = None) -> I
             targets[key] = f"grpc://{addresses['worker']}"
             servers[key] = []
             transport = KNOWN[key]
-            found_by = peers(transport, cluster)
+            found_by = transport.variables(cluster)
             for job in jobs:
                 kind, module = _RAW if key == RAW.key else _SERVER
                 task = stack.enter_context(

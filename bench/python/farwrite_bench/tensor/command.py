@@ -23,6 +23,7 @@ from farwrite_bench.tensor.plan import (
     ENCODED,
     GRPC_LIMIT,
     MEMORY_PER_SIZE,
+    OTHER_MEMORY_PER_SIZE,
     PARALLEL_BYTES,
     PARALLEL_TENSORS,
     QUICK_ROUNDS,
@@ -116,7 +117,7 @@ def run(arguments: argparse.Namespace) -> int:
         record.notes.append(f"too little memory is available for {names}; left out")
     if {*ENCODED} & {*transports} and max(affordable_sizes, default=0) >= GRPC_LIMIT:
         record.notes.append(
-            f"stock gRPC and rpc-over-fabric are left out from {format_size(GRPC_LIMIT)} on:"
+            f"{' and '.join(ENCODED)} are left out from {format_size(GRPC_LIMIT)} on:"
             " TensorFlow's encoding cannot have that size, and a step of stock gRPC would never end"
         )
     if RAW.key in transports:
@@ -155,7 +156,7 @@ def affordable(
     def needed(size: int) -> float:
         taking_part = (key for key in transports if key not in ENCODED or size < GRPC_LIMIT)
         return size * sum(
-            MEMORY_PER_SIZE[key]
+            MEMORY_PER_SIZE.get(key, OTHER_MEMORY_PER_SIZE)
             + (TCP_MEMORY_PER_SIZE if over_tcp and not TRANSPORTS[key].stock else 0.0)
             for key in taking_part
         )

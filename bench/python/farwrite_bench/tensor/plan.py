@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from farwrite_bench.benchmarks import suites
 from farwrite_bench.cluster.readings import Readings
 from farwrite_bench.cluster.transport import (
     CONTROL,
     FARWRITE,
     GRPC,
-    RPC_OVER_FABRIC,
     STAGED,
     STOCK_PROTOCOL,
     Transport,
@@ -20,7 +20,9 @@ LOCAL = Transport("local", "one process", STOCK_PROTOCOL)
 """Producer and consumer in one server: the time of the computation alone."""
 RAW = Transport("raw", "raw socket", STOCK_PROTOCOL)
 """The same bytes through one tuned socket without TensorFlow: the limit between hosts."""
-TRANSPORTS = {each.key: each for each in (GRPC, RPC_OVER_FABRIC, STAGED, FARWRITE, LOCAL, RAW)}
+_ADDED = [each for suite in suites() for each in suite.TRANSPORTS]
+TRANSPORTS = {each.key: each for each in (GRPC, *_ADDED, STAGED, FARWRITE, LOCAL, RAW)}
+"""The transports by key, with those that other distributions add."""
 
 
 def _ours(
@@ -36,6 +38,7 @@ def _ours(
             "FARWRITE_TF_LANDING": landing,
             CONTROL: control,
         },
+        FARWRITE.module,
     )
 
 
@@ -70,7 +73,7 @@ CONSUMERS = (SLICE, REDUCE_MAX)
 GRPC_LIMIT = 2**31
 """TensorFlow's gRPC cannot send a tensor of this many bytes. TensorFlow 2.21 reports no error: the
 step never ends, not even at its deadline."""
-ENCODED = (GRPC.key, RPC_OVER_FABRIC.key)
+ENCODED = tuple(key for key, each in KNOWN.items() if each.encoded)
 """The transports with TensorFlow's encoding, which ends at `GRPC_LIMIT`."""
 
 DEFAULT_SIZES = (4 * KIB, 64 * KIB, MIB, 16 * MIB, 64 * MIB, 256 * MIB, GIB)
@@ -83,12 +86,11 @@ PARALLEL_BYTES = 4 * KIB
 
 MEMORY_PER_SIZE = {
     "grpc": 4.0,
-    "rpc-over-fabric": 2.5,
-    "staged": 2.5,
     "farwrite": 1.5,
     "local": 1.5,
     "raw": 2.0,
 }
+OTHER_MEMORY_PER_SIZE = 2.5
 """Memory of a transport's servers, in tensors."""
 TCP_MEMORY_PER_SIZE = 1.0
 """Additional memory over tcp, where the consumer's task has its own bytes."""

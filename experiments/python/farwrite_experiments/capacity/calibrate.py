@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from farwrite_bench.cluster.group import Turn
-from farwrite_bench.cluster.machines import Machine
 from farwrite_experiments.capacity.costs import Costs, TransportCosts
 from farwrite_experiments.capacity.job import Job, Site, stages
 from farwrite_experiments.capacity.predict import predict
 from farwrite_experiments.capacity.step import APPLY_PASSES, READ_PASSES, WRITE_PASSES
+from farwrite_experiments.cluster.machines import Machine
 from farwrite_experiments.networks.network import Network
 from farwrite_experiments.networks.probes import BULK, CONTROL, MESSAGES, PROBES
 from farwrite_experiments.train.cluster import start

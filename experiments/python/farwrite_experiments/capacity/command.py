@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from farwrite_bench.cache import cache_folder
-from farwrite_bench.cluster.link import Link, parse_link
-from farwrite_bench.cluster.plugin import LIBRARY, PLUGIN, measuring
-from farwrite_bench.cluster.transport import FARWRITE, GRPC, require
+from farwrite_bench.cluster.plugin import measuring
+from farwrite_bench.cluster.transport import FARWRITE, GRPC, PLUGIN, require
 from farwrite_bench.figures import write_json
 from farwrite_bench.options import add_choices, add_shared, count, counts
 from farwrite_bench.record import Record
@@ -34,6 +33,8 @@ from farwrite_experiments.capacity.tables import (
     cells,
     published_cells,
 )
+from farwrite_experiments.cluster.link import Link, parse_link
+from farwrite_experiments.library import MODULE as LIBRARY
 from farwrite_experiments.networks.network import NETWORKS, VGG16
 from farwrite_experiments.train.plan import Way
 

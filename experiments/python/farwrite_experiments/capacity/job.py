@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from farwrite_bench.cluster.link import Link
+from farwrite_experiments.cluster.link import Link
 from farwrite_experiments.networks.outline import Layer
 
 FORWARD = 1 / 3

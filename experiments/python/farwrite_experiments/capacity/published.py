@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from farwrite_bench.cluster.link import Link
 from farwrite_experiments.capacity.costs import Costs, TransportCosts
 from farwrite_experiments.capacity.job import Job, Site, stages
 from farwrite_experiments.capacity.predict import Prediction, predict
+from farwrite_experiments.cluster.link import Link
 from farwrite_experiments.networks.network import INCEPTION_V3, LSTM, MNIST_MLP, VGG16, Network
 
 RDMA = "farwrite rdma"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from farwrite.errors import InvalidArgument
-from farwrite_bench.cluster.plugin import LIBRARY, measuring, programs
+from farwrite_bench.cluster.plugin import measuring, programs
 from farwrite_bench.cluster.process import MALLOC
 from farwrite_bench.cluster.transport import FARWRITE, GRPC, require
 from farwrite_bench.figures import write_json
@@ -26,6 +26,7 @@ from farwrite_experiments.convergence.run import Results
 from farwrite_experiments.convergence.run import run as measure
 from farwrite_experiments.convergence.tables import HEADERS, cells, sentences
 from farwrite_experiments.convergence.tasks import TASKS
+from farwrite_experiments.library import MODULE as LIBRARY
 from farwrite_experiments.train.plan import FABRICS, TRANSPORTS, Way, ways
 
 if TYPE_CHECKING:

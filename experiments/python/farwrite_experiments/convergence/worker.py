@@ -12,10 +12,10 @@ from typing import Any
 
 from farwrite.errors import Internal
 from farwrite_bench.cluster.group import Take
-from farwrite_bench.cluster.observed import Observe, observed
 from farwrite_bench.cluster.readings import read
 from farwrite_bench.cluster.seat import Look, start_server
 from farwrite_bench.cluster.transport import FARWRITE, Transport, load_plugin
+from farwrite_experiments.cluster.observed import Observe, observed
 from farwrite_experiments.convergence.graph import Training
 from farwrite_experiments.convergence.plan import Begin, Evaluate, Open
 from farwrite_experiments.convergence.weights import Bound

@@ -6,9 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from farwrite_bench.cluster.link import parse_link
-from farwrite_bench.cluster.machines import OWN, shaped_by, why_no_namespaces
-from farwrite_bench.cluster.plugin import LIBRARY, measuring, programs
+from farwrite_bench.cluster.plugin import measuring, programs
 from farwrite_bench.cluster.process import MALLOC
 from farwrite_bench.cluster.transport import require
 from farwrite_bench.figures import write_json
@@ -17,6 +15,9 @@ from farwrite_bench.record import Record
 from farwrite_bench.table import ProgressBar, markdown_table, text_table
 from farwrite_experiments.capacity.calibrate import QUICK_ROUNDS, ROUNDS
 from farwrite_experiments.capacity.costs import Costs, read_costs
+from farwrite_experiments.cluster.link import parse_link
+from farwrite_experiments.cluster.machines import OWN, shaped_by, why_no_namespaces
+from farwrite_experiments.library import MODULE as LIBRARY
 from farwrite_experiments.networks.network import SIX
 from farwrite_experiments.scaling.plan import (
     BATCH,

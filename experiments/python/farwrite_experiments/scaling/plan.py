@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from farwrite_bench.cluster.link import Link
 from farwrite_bench.cluster.transport import FARWRITE, GRPC, STAGED
+from farwrite_experiments.cluster.link import Link
 from farwrite_experiments.networks.network import INCEPTION_V3, LSTM, VGG16
 from farwrite_experiments.train.pace import FIRST_STEPS, Pace
 from farwrite_experiments.train.plan import EMULATED, Case, Way

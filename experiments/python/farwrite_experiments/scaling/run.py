@@ -9,11 +9,11 @@ from pathlib import Path
 from farwrite.info import memory_available
 from farwrite_bench.cluster.forked import import_tensorflow
 from farwrite_bench.cluster.group import Turn
-from farwrite_bench.cluster.link import Link
-from farwrite_bench.cluster.machines import Machine, machines, on_loopback
 from farwrite_bench.cluster.process import MALLOC
 from farwrite_experiments.capacity.calibrate import calibrate
 from farwrite_experiments.capacity.costs import Costs
+from farwrite_experiments.cluster.link import Link
+from farwrite_experiments.cluster.machines import Machine, machines, on_loopback
 from farwrite_experiments.scaling.plan import Point, ScalingPlan
 from farwrite_experiments.scaling.rows import Row, Turns, make_rows
 from farwrite_experiments.train.cluster import start

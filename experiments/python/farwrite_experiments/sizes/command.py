@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from farwrite.units import format_size
 from farwrite_bench.cluster.forked import import_tensorflow
-from farwrite_bench.cluster.plugin import LIBRARY, PLUGIN, measuring
+from farwrite_bench.cluster.plugin import measuring
 from farwrite_bench.cluster.process import MALLOC
-from farwrite_bench.cluster.transport import FARWRITE, require
+from farwrite_bench.cluster.transport import FARWRITE, PLUGIN, require
 from farwrite_bench.figures import write_json
 from farwrite_bench.options import add_choices, add_shared
 from farwrite_bench.record import Record
 from farwrite_bench.table import markdown_table, text_table
+from farwrite_experiments.library import MODULE as LIBRARY
 from farwrite_experiments.networks.network import NETWORKS, SIX
 from farwrite_experiments.sizes.rows import Row, make_row, overall, sizes_of_step
 from farwrite_experiments.train.cluster import start

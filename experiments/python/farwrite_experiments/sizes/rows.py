@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from farwrite.errors import Internal
-from farwrite_bench.cluster.observed import Observed
+from farwrite_experiments.cluster.observed import Observed
 from farwrite_experiments.networks.network import Network
 
 KB, MB = 1 << 10, 1 << 20

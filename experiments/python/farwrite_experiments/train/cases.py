@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Sequence
 
 from farwrite.errors import InvalidArgument
-from farwrite_bench.cluster.transport import RPC_OVER_FABRIC
 from farwrite_experiments.networks.network import MNIST_MLP, SIX
+from farwrite_experiments.rpc_over_fabric import RPC_OVER_FABRIC
 from farwrite_experiments.train.pace import Pace
 from farwrite_experiments.train.plan import EMULATED, MIRRORED, MODEL, REAL, Case
 

@@ -11,13 +11,12 @@ from pathlib import Path
 from farwrite_bench.cluster.control import START_SECONDS, receive_all
 from farwrite_bench.cluster.forked import ForkedTask
 from farwrite_bench.cluster.group import Group, Take, Turn
-from farwrite_bench.cluster.machines import Machine, on_loopback
-from farwrite_bench.cluster.observed import Observe, Observed
-from farwrite_bench.cluster.peers import peers
 from farwrite_bench.cluster.process import free_ports
-from farwrite_bench.cluster.processors import busy_seconds
 from farwrite_bench.cluster.seat import Seat, Threads
 from farwrite_bench.cluster.transport import forced
+from farwrite_experiments.cluster.machines import Machine, on_loopback
+from farwrite_experiments.cluster.observed import Observe, Observed
+from farwrite_experiments.cluster.processors import busy_seconds
 from farwrite_experiments.train.plan import (
     MIRRORED,
     Case,
@@ -30,6 +29,8 @@ from farwrite_experiments.train.plan import (
     Way,
 )
 
+SERVER = "farwrite_experiments.train.worker"
+"""What a server runs: a worker that nobody asks for steps."""
 STEP_SECONDS = 600.0
 """How long a step may take, and any other answer: of the largest network on a slow machine."""
 
@@ -122,7 +123,7 @@ def start(
     logs: Path,
     stack: contextlib.ExitStack,
     machines: Mapping[str, Sequence[Machine]] | None = None,
-    module: str = "farwrite_experiments.train.worker",
+    module: str = SERVER,
 ) -> Cluster:
     """Start the processes of a way, which end with `stack`, and wait until they are ready.
 
@@ -147,7 +148,7 @@ def start(
     environment = {
         **way.transport.environment,
         **variables,
-        **peers(way.transport, addresses),
+        **way.transport.variables(addresses),
     }
 
     def task(job: str, index: int, module: str) -> ForkedTask:
@@ -158,15 +159,14 @@ def start(
                 module,
                 environment,
                 log,
-                namespace=where[job][index].namespace,
+                first=where[job][index].enter,
             )
         )
-        seat = Seat(addresses, job, index, way.transport, threads)
-        made.send(seat if job == "ps" else Join(seat, layout.mirrored))
+        made.send(Join(Seat(addresses, job, index, way.transport, threads), layout.mirrored))
         return made
 
     # The workers end first, while their servers still answer.
-    serving = [task("ps", index, "farwrite_bench.cluster.server") for index in range(jobs["ps"])]
+    serving = [task("ps", index, SERVER) for index in range(jobs["ps"])]
     working = [task("worker", index, module) for index in range(jobs["worker"])]
     receive_all([*serving, *working], START_SECONDS)
     return Cluster(way, working, serving)

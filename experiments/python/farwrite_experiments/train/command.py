@@ -6,13 +6,14 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from farwrite.info import memory_available
-from farwrite_bench.cluster.plugin import LIBRARY, measuring, programs
+from farwrite_bench.cluster.plugin import measuring, programs
 from farwrite_bench.cluster.process import MALLOC
 from farwrite_bench.cluster.transport import require
 from farwrite_bench.figures import write_json
 from farwrite_bench.options import add_choices, add_number, add_shared, count, counts
 from farwrite_bench.record import Record
 from farwrite_bench.table import markdown_table, text_table
+from farwrite_experiments.library import MODULE as LIBRARY
 from farwrite_experiments.networks.network import NETWORKS
 from farwrite_experiments.train.cases import cases
 from farwrite_experiments.train.groups import expected_seconds, groups

@@ -1,6 +1,6 @@
 """A worker's layers with emulated computation.
 
-Each layer is two operations of the library `farwrite_bench.cluster.library`: one in the forward
+Each layer is two operations of the library `farwrite_experiments.library`: one in the forward
 pass, which reads the layer's variables as they arrive, and one in the backward pass, which writes
 the layer's gradients. Each takes its share of the network's time by its multiplications; the
 backward pass has two for each one of the forward pass.

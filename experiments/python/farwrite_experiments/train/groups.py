@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from farwrite_bench.cluster.transport import FARWRITE, GRPC, RPC_OVER_FABRIC, STAGED
+from farwrite_bench.cluster.transport import FARWRITE, GRPC, STAGED
 from farwrite_bench.tensor.plan import LOCAL
+from farwrite_experiments.rpc_over_fabric import RPC_OVER_FABRIC
 from farwrite_experiments.train.pace import FIRST_STEPS, Pace
 from farwrite_experiments.train.plan import (
     MIRRORED,

@@ -6,15 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from farwrite_bench.cluster.seat import Seat
-from farwrite_bench.cluster.transport import (
-    FARWRITE,
-    GRPC,
-    RPC_OVER_FABRIC,
-    STAGED,
-    Transport,
-)
+from farwrite_bench.cluster.transport import FARWRITE, GRPC, STAGED, Transport
 from farwrite_bench.tensor.plan import LOCAL
 from farwrite_experiments.networks.network import NETWORKS, Network
+from farwrite_experiments.rpc_over_fabric import RPC_OVER_FABRIC
 from farwrite_experiments.train.optimizers import Optimizer
 from farwrite_experiments.train.pace import Pace
 

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from farwrite_bench.cluster.group import Turn, totals
-from farwrite_bench.cluster.transport import RPC_OVER_FABRIC
 from farwrite_bench.table import times
+from farwrite_experiments.rpc_over_fabric import RPC_OVER_FABRIC
 from farwrite_experiments.train.plan import FABRICS, ONE_PROCESS, STOCK, Case, Way
 
 CONFIDENCE = 95

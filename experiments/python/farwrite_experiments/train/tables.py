@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from farwrite_bench.cluster.transport import FARWRITE, RPC_OVER_FABRIC, STAGED
+from farwrite_bench.cluster.transport import FARWRITE, STAGED
 from farwrite_bench.table import times
 from farwrite_experiments.networks.network import NETWORKS
+from farwrite_experiments.rpc_over_fabric import RPC_OVER_FABRIC
 from farwrite_experiments.train.plan import DATA
 from farwrite_experiments.train.rows import CASE, Row, gain, ratio_text
 

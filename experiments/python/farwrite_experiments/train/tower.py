@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from farwrite_bench.cluster.library import load_ops
+from farwrite_experiments.library import load_ops
 from farwrite_experiments.networks.outline import Value, Variable
 from farwrite_experiments.networks.real import RealNetwork, loss, synthetic
 from farwrite_experiments.train.emulated import emulated_gradients

@@ -12,12 +12,12 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from farwrite_bench.cluster.group import Take
-from farwrite_bench.cluster.library import load_ops
-from farwrite_bench.cluster.observed import Observe, observed
 from farwrite_bench.cluster.readings import read
 from farwrite_bench.cluster.seat import Look, Seat, start_server
 from farwrite_bench.cluster.transport import load_plugin
 from farwrite_bench.tensor.plan import LOCAL
+from farwrite_experiments.cluster.observed import Observe, observed
+from farwrite_experiments.library import load_ops
 from farwrite_experiments.train.graph import Training
 from farwrite_experiments.train.mirrored import MirroredTraining, strategy
 from farwrite_experiments.train.plan import Case, Check, Close, Create, Join, Open
