@@ -246,6 +246,8 @@ lint: install $(VENV)/.tensorflow $(VENV)/.dev ## Check format, types, lints, fi
 	@python tools/check_file_sizes.py
 	$(call say,lint: the map of folders)
 	@python tools/check_folders.py
+	$(call say,lint: what folders include)
+	@python tools/check_includes.py
 	$(call say,lint: mypy)
 	@LINT=$(LINT) tools/check_types.sh $(VENV)
 	$(call say,lint: warnings of what is compiled for TensorFlow)

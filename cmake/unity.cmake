@@ -14,7 +14,7 @@ set(FARWRITE_UNITY_ALONE
   src/box/arithmetic_avx2.cc
   src/box/arithmetic_generic.cc
   src/c_api/status.cc
-  src/fabric/fabrics.cc
+  src/device/fabrics.cc
   src/memory/copy_aarch64.cc
   src/memory/copy_x86.cc
   tests/fault/matrix_c_rows.cc

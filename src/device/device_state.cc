@@ -10,7 +10,7 @@
 #include "core/trace.h"
 #include "device/identity.h"
 #include "device/placement.h"
-#include "fabric/fabrics.h"
+#include "device/fabrics.h"
 #include "gpu/gpu_counters.h"
 #include "memory/copy.h"
 #include "memory/forked_readers.h"

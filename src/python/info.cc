@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/tls_library.h"
-#include "fabric/fabrics.h"
+#include "device/fabrics.h"
 #include "fabric/topology.h"
 #include "farwrite/copy.h"
 #include "farwrite/options.h"

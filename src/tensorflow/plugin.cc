@@ -2,7 +2,8 @@
 #include <cstdint>
 #include <string>
 
-#include "abi.h"
+#include "base/abi.h"
+#include "base/options.h"
 #include "edges/edges_json.h"
 #include "edges/graph_analysis.h"
 #include "farwrite/c_api.h"
@@ -10,13 +11,12 @@
 #include "memory/arena_allocator.h"
 #include "memory/slice_ownership.h"
 #include "memory/staging.h"
-#include "options.h"
 #include "server/runtime.h"
 #include "stats/stats.h"
+#include "tensor/device_copy.h"
+#include "tensor/fetch.h"
+#include "tensor/receive.h"
 #include "tensorflow/core/platform/logging.h"
-#include "tensors/device_copy.h"
-#include "tensors/fetch.h"
-#include "tensors/receive.h"
 
 namespace farwrite::plugin {
 namespace {
@@ -36,7 +36,8 @@ const absl::Status loaded = [] {
 std::string memory_json() {
   fw_memory_stats memory{};
   memory.struct_size = sizeof(memory);
-  if (Runtime* const runtime = Runtime::current()) fw_device_memory(runtime->device(), &memory);
+  if (Runtime* const runtime = Runtime::current())
+    fw_device_memory(runtime->peers().device(), &memory);
   return "{\"limit\":" + std::to_string(memory.limit) +
          ",\"reserved\":" + std::to_string(memory.reserved) +
          ",\"used\":" + std::to_string(memory.used) +
@@ -56,7 +57,7 @@ std::string landing_json() {
 Gauges gauges() {
   Runtime* const runtime = Runtime::current();
   Gauges now;
-  if (runtime != nullptr) now.waiting_tensors = runtime->arrival_table().waiting_tensors();
+  if (runtime != nullptr) now.waiting_tensors = runtime->arrivals().waiting_tensors();
   now.held_views = held_views();
   now.fetches = fetches();
   now.device_copies = static_cast<std::uint64_t>(device_copies());
@@ -84,10 +85,10 @@ std::string device_metrics() {
   Runtime* const runtime = Runtime::current();
   if (runtime == nullptr) return {};
   std::string text;
-  std::uint64_t length = fw_device_metrics(runtime->device(), nullptr, 0);
+  std::uint64_t length = fw_device_metrics(runtime->peers().device(), nullptr, 0);
   while (length >= text.size()) {  // it may grow between the calls
     text.resize(length + 1024);
-    length = fw_device_metrics(runtime->device(), text.data(), text.size());
+    length = fw_device_metrics(runtime->peers().device(), text.data(), text.size());
   }
   text.resize(length);
   return text;

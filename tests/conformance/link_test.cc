@@ -6,7 +6,7 @@
 
 #include "conformance/conformance.h"
 #include "core/event_loop.h"
-#include "fabric/fabrics.h"
+#include "device/fabrics.h"
 #include "memory/segment.h"
 
 namespace farwrite {

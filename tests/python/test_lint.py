@@ -1,4 +1,4 @@
-"""What `make lint` skips as unchanged, and the map of folders that it checks."""
+"""What `make lint` skips as unchanged, and the folders that it checks."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).parents[2] / "tools"))
 import check_folders
+import check_includes
 import run_clang_tidy
 
 
@@ -112,3 +113,33 @@ def test_the_map_has_no_folder_that_is_gone(folder: str) -> None:
     assert f"CONTRIBUTING.md: the map has {folder}/, which does not exist" in check_folders.faults(
         MAP, files
     )
+
+
+BELOW = {
+    "src/core/status.h": "",
+    "src/device/channel.cc": '#include "core/status.h"\n',
+    "src/tensorflow/base/record.h": "",
+    "src/tensorflow/peer/peers.h": '#include "base/record.h"\n',
+    "bench/python/farwrite_bench/plan.py": "import farwrite\n",
+}
+ABOVE = {
+    "src/core/log.cc": '#include "device/channel.h"\n',
+    "src/tensorflow/base/options.cc": '#include "peer/peers.h"\n',
+    "python/farwrite/cli.py": "def run():\n    from farwrite_bench import plan\n",
+    "bench/python/farwrite_bench/plan.py": "import farwrite_experiments.train\n",
+}
+
+
+def test_a_folder_uses_what_is_below_it() -> None:
+    assert check_includes.faults(BELOW) == []
+
+
+@pytest.mark.parametrize("path", ABOVE)
+def test_a_folder_uses_nothing_above_it(path: str) -> None:
+    files = {**BELOW, "src/device/channel.h": "", path: ABOVE[path]}
+    assert [fault.partition(":")[0] for fault in check_includes.faults(files)] == [path]
+
+
+def test_a_new_folder_needs_a_floor() -> None:
+    found = check_includes.faults({"src/core/deep/status.h": ""})
+    assert found == ["src/core/deep/: say in tools/check_includes.py which folders it may use"]

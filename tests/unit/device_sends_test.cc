@@ -1,4 +1,4 @@
-#include "rendezvous/device_sends.h"
+#include "step/device_sends.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "server/work_queue.h"
+#include "base/work_queue.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

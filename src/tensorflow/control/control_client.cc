@@ -3,9 +3,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/remote_error.h"
+#include "base/work_queue.h"
 #include "control/control_transport.h"
-#include "peers/remote_error.h"
-#include "server/work_queue.h"
 #include "tensorflow/core/platform/status.h"
 
 namespace farwrite::plugin {

@@ -13,7 +13,7 @@
 #include "control/control_message.h"
 #include "farwrite/c_api.h"
 #include "google/protobuf/message.h"
-#include "peers/peer_process.h"
+#include "peer/peer_process.h"
 #include "tensorflow/core/distributed_runtime/call_options.h"
 
 namespace farwrite::plugin {

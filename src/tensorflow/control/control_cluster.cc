@@ -1,11 +1,8 @@
 #include "control/control_cluster.h"
 
-#include "server/runtime.h"
 #include "stats/stats.h"
 
 namespace farwrite::plugin {
-
-ControlClient& ControlCluster::client() const { return runtime_->control_client(); }
 
 // Whoever was there and has gone is not waited for.
 std::shared_ptr<Route> ControlCluster::route_to(const std::string& task) const {

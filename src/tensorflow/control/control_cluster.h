@@ -7,27 +7,25 @@
 
 #include "control/control_client.h"
 #include "google/protobuf/message.h"
-#include "peers/route.h"
+#include "peer/route.h"
 #include "tensorflow/core/distributed_runtime/worker_cache.h"
 
 namespace farwrite::plugin {
-
-class Runtime;
 
 // Thread-safe.
 class ControlCluster {
  public:
   // `own_task`: as the cluster names the server. `routes`: of the server.
-  ControlCluster(Runtime* runtime, std::string own_task, std::function<Routes&()> routes,
+  ControlCluster(ControlClient& client, std::string own_task, std::function<Routes&()> routes,
                  std::shared_ptr<tensorflow::WorkerCacheInterface> stock)
-      : runtime_(runtime),
+      : client_(client),
         own_task_(std::move(own_task)),
         routes_(std::move(routes)),
         stock_(std::move(stock)) {}
 
   const std::string& own_task() const { return own_task_; }
   tensorflow::WorkerCacheInterface& stock() const { return *stock_; }
-  ControlClient& client() const;
+  ControlClient& client() const { return client_; }
 
   // Meets the task, so that the calls which follow find a channel. `met`, if given, is called once,
   // maybe at once, when the two have met or cannot.
@@ -41,7 +39,7 @@ class ControlCluster {
  private:
   std::shared_ptr<Route> route_to(const std::string& task) const;
 
-  Runtime* const runtime_;
+  ControlClient& client_;
   const std::string own_task_;
   const std::function<Routes&()> routes_;
   const std::shared_ptr<tensorflow::WorkerCacheInterface> stock_;

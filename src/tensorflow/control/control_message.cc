@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "absl/strings/cord.h"
-#include "peers/record.h"
+#include "base/record.h"
 
 namespace farwrite::plugin {
 

@@ -2,8 +2,8 @@
 
 #include <vector>
 
+#include "base/work_queue.h"
 #include "control/control_transport.h"
-#include "server/work_queue.h"
 #include "stats/stats.h"
 #include "tensorflow/core/platform/env.h"
 

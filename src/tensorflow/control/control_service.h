@@ -14,7 +14,7 @@
 #include "control/served_call.h"
 #include "control/served_stream.h"
 #include "farwrite/c_api.h"
-#include "peers/peer_process.h"
+#include "peer/peer_process.h"
 #include "tensorflow/core/platform/unbounded_work_queue.h"
 
 namespace farwrite::plugin {

@@ -4,12 +4,12 @@
 #include <string>
 #include <utility>
 
+#include "base/work_queue.h"
 #include "memory/staging.h"
-#include "rendezvous/arrival_table.h"
-#include "server/work_queue.h"
+#include "tensor/arrival_table.h"
+#include "tensor/fetch.h"
+#include "tensor/receive.h"
 #include "tensorflow/core/platform/env.h"
-#include "tensors/fetch.h"
-#include "tensors/receive.h"
 
 namespace farwrite::plugin {
 namespace {

@@ -12,7 +12,7 @@
 #include "control/control_message.h"
 #include "farwrite/c_api.h"
 #include "google/protobuf/message.h"
-#include "peers/peer_process.h"
+#include "peer/peer_process.h"
 
 namespace farwrite::plugin {
 

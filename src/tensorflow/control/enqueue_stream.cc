@@ -4,9 +4,9 @@
 #include <chrono>
 #include <utility>
 
+#include "base/remote_error.h"
+#include "base/work_queue.h"
 #include "control/control_transport.h"
-#include "peers/remote_error.h"
-#include "server/work_queue.h"
 #include "stats/stats.h"
 #include "tensorflow/core/platform/status.h"
 

@@ -8,7 +8,7 @@
 
 #include "control/control_message.h"
 #include "google/protobuf/message.h"
-#include "peers/peer_process.h"
+#include "peer/peer_process.h"
 #include "tensorflow/core/distributed_runtime/call_options.h"
 #include "tensorflow/core/distributed_runtime/eager/eager_service_impl.h"
 #include "tensorflow/core/distributed_runtime/message_wrappers.h"

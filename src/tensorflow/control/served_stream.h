@@ -10,10 +10,10 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "base/status_bridge.h"
 #include "control/control_message.h"
 #include "control/control_transport.h"
 #include "control/served_call.h"
-#include "peers/status_bridge.h"
 
 namespace farwrite::plugin {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "options.h"
+#include "base/options.h"
 #include "stats/stats.h"
 #include "tsl/profiler/lib/scoped_memory_debug_annotation.h"
 

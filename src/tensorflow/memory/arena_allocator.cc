@@ -4,8 +4,8 @@
 #include <atomic>
 #include <string>
 
+#include "base/options.h"
 #include "memory/allocation_sites.h"
-#include "options.h"
 #include "stats/stats.h"
 #include "tensorflow/core/framework/allocator.h"
 #include "tensorflow/core/framework/allocator_registry.h"

@@ -3,9 +3,7 @@
 #include <atomic>
 #include <utility>
 
-#include "memory/arena_allocator.h"
 #include "memory/received_buffer.h"
-#include "memory/staged_copies.h"
 #include "stats/stats.h"
 
 namespace farwrite::plugin {
@@ -13,11 +11,13 @@ namespace {
 
 std::atomic<std::uint64_t> copies_now{0};
 std::atomic<std::uint64_t> bytes_now{0};
+std::atomic<bool (*)()> release_more{nullptr};
 
 // Whether there was something to let go of.
 bool release_held() {
   const bool received = ReceivedBuffer::release_copies();
-  return (ArenaAllocator::traced() && StagedCopies::of_process().release_all()) || received;
+  bool (*const release)() = release_more.load();
+  return (release != nullptr && release()) || received;
 }
 
 }  // namespace
@@ -43,6 +43,8 @@ Staged registered_room(fw_device* device, std::uint64_t bytes, void** memory) {
   if (*memory == nullptr) return nullptr;
   return {*memory, [device](void* owned) { fw_device_deallocate(device, owned); }};
 }
+
+void release_when_short(bool (*release)()) { release_more.store(release); }
 
 bool may_hold(fw_device* device, std::uint64_t bytes) {
   fw_memory_stats memory{};

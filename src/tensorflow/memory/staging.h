@@ -19,6 +19,10 @@ Staged stage_room(fw_device* device, std::uint64_t bytes, void** memory);
 // The same for bytes that this processor does not copy: a device writes them.
 Staged registered_room(fw_device* device, std::uint64_t bytes, void** memory);
 
+// What is called when registered memory is short: lets go of what is held in it. True: there was
+// something. One, for as long as the process lives.
+void release_when_short(bool (*release)());
+
 // A copy may be held, to be lent again. All that are held take at most half of registered memory.
 bool may_hold(fw_device* device, std::uint64_t bytes);
 // The same memory, and counted as held until its last reference goes: a lease may be that.

@@ -6,13 +6,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <future>
+#include <memory>
 #include <mutex>
 #include <string>
 
+#include "base/options.h"
+#include "base/own_address.h"
+#include "base/work_queue.h"
 #include "memory/arena_allocator.h"
-#include "options.h"
-#include "peers/own_address.h"
-#include "server/work_queue.h"
 #include "tensorflow/core/platform/env.h"
 #include "tensorflow/core/platform/logging.h"
 
@@ -60,22 +61,18 @@ absl::Status open_device(fw_device_options& options, const std::string& own_host
 }  // namespace
 
 Runtime::Runtime(fw_device* device, const std::string& own_host)
-    : device_(device),
-      fabric_is_forced_(names_one_fabric(environment("FARWRITE_FABRICS"))),
-      control_client_(device),
-      control_service_(device),
-      step_client_(device),
-      step_service_(device),
-      peers_(std::make_unique<Peers>(device,
-                                     Peers::Receivers{arrival_table_, control_service_,
-                                                      control_client_, step_service_, step_client_},
-                                     own_host, fabric_is_forced_)) {}
+    : control_(device),
+      steps_(device),
+      peers_(device, {{Peers::kLanded, &pushes_}, {kControlTag, &control_}, {kStepTag, &steps_}},
+             own_host, names_one_fabric(environment("FARWRITE_FABRICS"))) {}
 
 void Runtime::look_after() {
   WorkQueue::of_process().submit_after(kLookAfter, [this] {
     WorkQueue::of_process().submit([this] {
-      arrival_table_.remind();
-      peers_->resume();
+      arrivals().remind();
+      for (const std::shared_ptr<PeerProcess>& peer : peers_.processes()) {
+        PushReceiver::resume(peer);
+      }
     });
     look_after();
   });
@@ -116,16 +113,11 @@ absl::Status Runtime::open(const std::string& own_host, const std::string& task,
   }
   *runtime = new Runtime(device, own_host);
   ArenaAllocator::use(device);
-  peers.set_value((*runtime)->peers_.get());
+  peers.set_value(&(*runtime)->peers_);
   the_process.store(getpid());
   the_runtime.store(*runtime, std::memory_order_release);
   (*runtime)->look_after();
   return absl::OkStatus();
-}
-
-const void* Runtime::receipt() {
-  std::call_once(receipt_made_, [this] { receipt_ = fw_device_allocate(device_, kReceiptBytes); });
-  return receipt_;
 }
 
 Runtime* Runtime::current() {

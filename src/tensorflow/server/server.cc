@@ -6,11 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "abi.h"
-#include "collectives/collective_mgr.h"
-#include "options.h"
-#include "peers/own_address.h"
-#include "rendezvous/rendezvous.h"
+#include "base/abi.h"
+#include "base/options.h"
+#include "base/own_address.h"
+#include "collective/collective_mgr.h"
 #include "server/context_watch.h"
 #include "server/eager_service.h"
 #include "server/expose.h"
@@ -19,6 +18,7 @@
 #include "server/worker.h"
 #include "server/worker_cache.h"
 #include "stats/grpc_tally.h"
+#include "step/rendezvous.h"
 #include "tensorflow/core/distributed_runtime/rpc/grpc_server_lib.h"
 #include "tensorflow/core/distributed_runtime/server_lib.h"
 #include "tensorflow/core/distributed_runtime/session_mgr.h"
@@ -54,31 +54,31 @@ class Server final : public tf::GrpcServer {
       builder->experimental().SetInterceptorCreators(std::move(watches));
     };
     options.rendezvous_mgr_func = [this](const tf::WorkerEnv* env) {
-      return new RendezvousMgr(env, runtime_);
+      return new RendezvousMgr(env, runtime_->peers(), runtime_->arrivals());
     };
     const Keep keep;
     options.collective_mgr_func = [this](const tf::ConfigProto& config, const tf::WorkerEnv* env,
                                          tf::WorkerCacheInterface*) {
       own_cache_ = kept_;
-      return make_collective_mgr(config, *env->device_mgr, rendezvous(), kept_, runtime_).release();
+      return make_collective_mgr(config, *env->device_mgr, rendezvous(), kept_).release();
     };
     options.worker_func = [this](tf::WorkerEnv* env, const tf::ConfigProto& config) {
-      return std::make_unique<Worker>(env, config, runtime_);
+      return std::make_unique<Worker>(env, config, runtime_->peers());
     };
     const absl::Status made = Init(options);
     if (!made.ok()) return made;
     collectives_ = worker_env()->collective_executor_mgr.get();
     server_ = rendezvous()->server();
-    runtime_->control_service().add(server_, {worker_impl(), eager_service_of(*this)});
-    runtime_->step_service().add(server_, master_,
-                                 server_def().default_session_config().operation_timeout_in_ms());
+    runtime_->control().service().add(server_, {worker_impl(), eager_service_of(*this)});
+    runtime_->steps().service().add(
+        server_, master_, server_def().default_session_config().operation_timeout_in_ms());
     return made;
   }
   // Only of a server that has not been started, like that of a connection that failed.
   ~Server() override {
     if (rendezvous() != nullptr) rendezvous()->routes().close();
-    runtime_->control_service().remove(server_);
-    runtime_->step_service().remove(server_);
+    runtime_->control().service().remove(server_);
+    runtime_->steps().service().remove(server_);
   }
 
   absl::Status UpdateServerDef(const tf::ServerDef& server_def) override {
@@ -119,7 +119,7 @@ class Server final : public tf::GrpcServer {
   std::unique_ptr<tf::CollectiveExecutorMgrInterface> replace_collectives(
       const tf::ConfigProto& config, const tf::DeviceMgr& devices,
       std::shared_ptr<tf::WorkerCacheInterface> cache) {
-    auto manager = make_collective_mgr(config, devices, rendezvous(), std::move(cache), runtime_);
+    auto manager = make_collective_mgr(config, devices, rendezvous(), std::move(cache));
     collectives_ = manager.get();
     manager.swap(worker_env()->collective_executor_mgr);
     master_env()->collective_executor_mgr = collectives_;
@@ -162,7 +162,8 @@ class Server final : public tf::GrpcServer {
                                  "/replica:" + std::to_string(cluster.replica_index) +
                                  "/task:" + std::to_string(cluster.task_index);
     const auto routes = [this]() -> Routes& { return rendezvous()->routes(); };
-    return std::make_shared<ControlCluster>(runtime_, own_task, routes, std::move(stock));
+    return std::make_shared<ControlCluster>(runtime_->control().client(), own_task, routes,
+                                            std::move(stock));
   }
 
   // While it lives, the cache that this thread makes is the server's own, and not a session's.

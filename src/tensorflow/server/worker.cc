@@ -2,11 +2,10 @@
 
 #include <utility>
 
-#include "peers/meeting.h"
-#include "peers/route_question.h"
-#include "rendezvous/rendezvous.h"
-#include "server/runtime.h"
+#include "peer/meeting.h"
+#include "peer/route_question.h"
 #include "stats/stats.h"
+#include "step/rendezvous.h"
 #include "tensorflow/core/distributed_runtime/worker_env.h"
 
 namespace farwrite::plugin {
@@ -46,13 +45,13 @@ void Worker::RecvBufAsync(tf::CallOptions* options, const tf::RecvBufRequest* re
   routes.introduced(peer);
   Introduction own;
   own.server = routes.server();
-  own.process = runtime_->peers().own();
-  if (!runtime_->peers().connects_to(peer.process)) {
+  own.process = peers_.own();
+  if (!peers_.connects_to(peer.process)) {
     write_response(own, response);
     done(absl::OkStatus());
     return;
   }
-  runtime_->peers().reach(peer.task, peer.process, [own, response, done](const Reach& reach) {
+  peers_.reach(peer.task, peer.process, [own, response, done](const Reach& reach) {
     Introduction answer = own;
     answer.refusal = reach.refusal;
     write_response(answer, response);

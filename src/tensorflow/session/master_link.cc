@@ -1,14 +1,10 @@
 #include "session/master_link.h"
 
-#include <unistd.h>
-
 #include <map>
 #include <mutex>
 #include <thread>
 #include <utility>
 
-#include "peers/own_address.h"
-#include "server/runtime.h"
 #include "session/session_target.h"
 #include "tensorflow/core/distributed_runtime/rpc/grpc_channel.h"
 #include "tensorflow/core/distributed_runtime/rpc/grpc_worker_cache.h"
@@ -20,9 +16,6 @@ namespace {
 
 namespace tf = ::tensorflow;
 
-// What a client calls itself to the worker that it meets. One name for all of them, so that a
-// server keeps a bounded number of introductions.
-constexpr char kClient[] = "a session's client";
 // While a meeting is waited for, which is once a session.
 constexpr std::chrono::milliseconds kLook(1);
 // After a meeting that failed.
@@ -62,27 +55,23 @@ std::shared_ptr<tf::WorkerCacheInterface> one_worker(const std::string& address,
 
 }  // namespace
 
-absl::Status MasterLink::to(const std::string& address, const tf::RPCOptions& options,
-                            MasterLink** link) {
-  Runtime* runtime = nullptr;
-  const std::string own_name = kClient + (", process " + std::to_string(getpid()));
-  const absl::Status opened = Runtime::open(host_towards(address), own_name, &runtime);
-  if (!opened.ok()) return opened;
+MasterLink* MasterLink::to(const std::string& address, const tf::RPCOptions& options, Peers& peers,
+                           StepClient& steps) {
   static auto* const mutex = new std::mutex;
-  // A forked child has a runtime of its own.
-  static auto* const links = new std::map<std::pair<const Runtime*, std::string>, MasterLink*>;
+  // A forked child has peers of its own.
+  static auto* const links = new std::map<std::pair<const Peers*, std::string>, MasterLink*>;
   const std::lock_guard<std::mutex> lock(*mutex);
-  MasterLink*& known = (*links)[{runtime, address}];
-  if (known == nullptr) known = new MasterLink(runtime, address, options);
-  *link = known;
-  return absl::OkStatus();
+  MasterLink*& known = (*links)[{&peers, address}];
+  if (known == nullptr) known = new MasterLink(address, options, peers, steps);
+  return known;
 }
 
-MasterLink::MasterLink(Runtime* runtime, const std::string& address, const tf::RPCOptions& options)
-    : runtime_(runtime),
+MasterLink::MasterLink(const std::string& address, const tf::RPCOptions& options, Peers& peers,
+                       StepClient& steps)
+    : steps_(steps),
       name_(kSessionTarget + address),
       cache_(one_worker(address, options)),
-      routes_(Routes::create(runtime, kClient, tf::random::New64())) {}
+      routes_(Routes::create(peers, kClient, tf::random::New64())) {}
 
 std::shared_ptr<Route> MasterLink::route() { return find(false); }
 

@@ -11,25 +11,27 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "peers/route.h"
+#include "peer/route.h"
+#include "session/step_client.h"
 #include "tensorflow/core/distributed_runtime/worker_cache.h"
 #include "tensorflow/core/protobuf/config.pb.h"
 
 namespace farwrite::plugin {
 
-class Runtime;
-
 // Thread-safe. One for an address, and it lives as long as the process.
 class MasterLink {
  public:
-  // `address` is "host:port". Opens the process' device, if it has none. kInvalidArgument: one of
-  // the plug-in's settings cannot be used.
-  static absl::Status to(const std::string& address, const tensorflow::RPCOptions& options,
-                         MasterLink** link);
+  // What a client calls itself to the worker that it meets. One name for all of them, so that a
+  // server keeps a bounded number of introductions.
+  static constexpr char kClient[] = "a session's client";
+
+  // The one to `address`, "host:port". `peers` and `steps` are the process's.
+  static MasterLink* to(const std::string& address, const tensorflow::RPCOptions& options,
+                        Peers& peers, StepClient& steps);
 
   // "grpc+farwrite://host:port", for messages.
   const std::string& name() const { return name_; }
-  Runtime& runtime() const { return *runtime_; }
+  StepClient& steps() const { return steps_; }
   // How the master is reached now. Begins a meeting where there was none, where the channel has
   // ended, and some time after a meeting that failed.
   std::shared_ptr<Route> route();
@@ -38,9 +40,10 @@ class MasterLink {
 
  private:
   std::shared_ptr<Route> find(bool again);
-  MasterLink(Runtime* runtime, const std::string& address, const tensorflow::RPCOptions& options);
+  MasterLink(const std::string& address, const tensorflow::RPCOptions& options, Peers& peers,
+             StepClient& steps);
 
-  Runtime* const runtime_;
+  StepClient& steps_;
   const std::string name_;
   const std::shared_ptr<tensorflow::WorkerCacheInterface> cache_;
   const std::shared_ptr<Routes> routes_;

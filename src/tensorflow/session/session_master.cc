@@ -3,7 +3,6 @@
 #include <chrono>
 #include <utility>
 
-#include "server/runtime.h"
 #include "stats/stats.h"
 #include "tensorflow/core/platform/logging.h"
 #include "tensorflow/core/protobuf/master.pb.h"
@@ -96,8 +95,7 @@ bool SessionMaster::run_by_farwrite(const Route& route, std::int64_t timeout_ms,
   PackedStep packed;
   if (!pack(request, &packed).ok()) return false;  // gRPC says what is wrong with it
   StepBody answer;
-  if (!link_->runtime().step_client().run(callee, target_, packed, deadline, status, &answer))
-    return false;
+  if (!link_->steps().run(callee, target_, packed, deadline, status, &answer)) return false;
   count(stats().session_steps);
   if (!status->ok()) return true;
   tf::RunStepResponse head;

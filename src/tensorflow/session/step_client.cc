@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "base/remote_error.h"
 #include "control/control_message.h"
-#include "peers/remote_error.h"
 
 namespace farwrite::plugin {
 

@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "farwrite/c_api.h"
-#include "peers/peer_process.h"
-#include "peers/route.h"
+#include "peer/peer_process.h"
+#include "peer/route.h"
 #include "session/step_transport.h"
 
 namespace farwrite::plugin {

@@ -1,6 +1,6 @@
 #include "session/step_message.h"
 
-#include "peers/record.h"
+#include "base/record.h"
 
 namespace farwrite::plugin {
 namespace {

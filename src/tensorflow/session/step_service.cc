@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "base/work_queue.h"
 #include "control/control_message.h"
-#include "server/work_queue.h"
 #include "stats/stats.h"
 #include "tensorflow/core/distributed_runtime/call_options.h"
 #include "tensorflow/core/distributed_runtime/message_wrappers.h"

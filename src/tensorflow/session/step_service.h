@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "farwrite/c_api.h"
-#include "peers/peer_process.h"
+#include "peer/peer_process.h"
 #include "session/step_transport.h"
 #include "tensorflow/core/distributed_runtime/master.h"
 

@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "peers/record.h"
+#include "base/record.h"
 #include "session/step_message.h"
-#include "tensors/push_message.h"
+#include "tensor/push_message.h"
 
 namespace farwrite::plugin {
 namespace {

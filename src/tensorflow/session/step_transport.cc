@@ -4,15 +4,15 @@
 #include <mutex>
 #include <utility>
 
+#include "base/work_queue.h"
 #include "control/control_message.h"
 #include "control/control_transport.h"
 #include "memory/staging.h"
-#include "rendezvous/arrival_table.h"
-#include "server/work_queue.h"
+#include "tensor/arrival_table.h"
+#include "tensor/fetch.h"
+#include "tensor/receive.h"
 #include "tensorflow/core/framework/allocator.h"
 #include "tensorflow/core/framework/tensor_shape.h"
-#include "tensors/fetch.h"
-#include "tensors/receive.h"
 
 namespace farwrite::plugin {
 namespace {

@@ -8,9 +8,9 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "base/status_bridge.h"
 #include "farwrite/c_api.h"
-#include "peers/peer_process.h"
-#include "peers/status_bridge.h"
+#include "peer/peer_process.h"
 #include "session/step_body.h"
 #include "session/step_message.h"
 #include "tensorflow/core/framework/tensor.h"

@@ -3,8 +3,8 @@
 #include <string>
 #include <string_view>
 
+#include "peer/meeting.h"
 #include "peer_text.h"
-#include "peers/meeting.h"
 #include "target.h"
 
 namespace farwrite::fuzz {

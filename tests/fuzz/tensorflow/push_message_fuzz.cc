@@ -5,8 +5,8 @@
 
 #include "peer_text.h"
 #include "target.h"
+#include "tensor/push_message.h"
 #include "tensorflow/core/framework/tensor.h"
-#include "tensors/push_message.h"
 
 namespace farwrite::fuzz {
 namespace {

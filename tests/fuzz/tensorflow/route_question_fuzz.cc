@@ -2,8 +2,8 @@
 #include <string>
 #include <string_view>
 
+#include "peer/route_question.h"
 #include "peer_text.h"
-#include "peers/route_question.h"
 #include "target.h"
 
 namespace farwrite::fuzz {

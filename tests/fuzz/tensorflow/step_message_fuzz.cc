@@ -7,7 +7,7 @@
 #include "session/step_message.h"
 #include "session/step_table.h"
 #include "target.h"
-#include "tensors/push_message.h"
+#include "tensor/push_message.h"
 
 namespace farwrite::fuzz {
 namespace {

@@ -1,0 +1,113 @@
+#include "base/work_queue.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace farwrite::plugin {
+namespace {
+
+// What is submitted is short: a step's continuation puts nodes into TensorFlow's own pools.
+constexpr int kThreads = 4;
+
+std::atomic<WorkQueue*> the_queue{nullptr};
+std::atomic<pid_t> its_process{0};
+
+}  // namespace
+
+bool start_thread(std::function<void()> body) {
+  try {
+    std::thread(std::move(body)).detach();
+  } catch (const std::system_error&) {
+    return false;
+  }
+  return true;
+}
+
+WorkQueue& WorkQueue::of_process() {
+  const pid_t process = getpid();
+  if (its_process.load(std::memory_order_acquire) != process) {
+    static std::mutex* const mutex = new std::mutex;
+    const std::lock_guard<std::mutex> lock(*mutex);
+    if (its_process.load() != process) {
+      the_queue.store(new WorkQueue);
+      its_process.store(process, std::memory_order_release);
+    }
+  }
+  return *the_queue.load();
+}
+
+bool WorkQueue::start() {
+  const std::lock_guard<std::mutex> lock(starting_);
+  serves_later_ = serves_later_ || start_thread([this] { serve_later(); });
+  while (serving_ < kThreads && start_thread([this] { serve(); })) ++serving_;
+  return serves_later_ && serving_ > 0;
+}
+
+void WorkQueue::submit(std::function<void()> work) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  queue_.push_back(std::move(work));
+  wake_another(lock);
+}
+
+void WorkQueue::wake_another(std::unique_lock<std::mutex>& lock) {
+  const bool wake = !queue_.empty() && sleeping_ > 0 && !std::exchange(waking_, true);
+  lock.unlock();
+  if (wake) ready_.notify_one();
+}
+
+void WorkQueue::serve() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (true) {
+    while (queue_.empty()) {
+      ++sleeping_;
+      ready_.wait(lock);
+      --sleeping_;
+      waking_ = false;
+    }
+    std::function<void()> work = std::move(queue_.front());
+    queue_.pop_front();
+    wake_another(lock);  // this one may take long
+    work();
+    work = nullptr;  // what it holds goes without the lock
+    lock.lock();
+  }
+}
+
+void WorkQueue::submit_after(std::chrono::microseconds delay, std::function<void()> work) {
+  const auto when = std::chrono::steady_clock::now() + delay;
+  const std::lock_guard<std::mutex> lock(later_mutex_);
+  const bool is_next = later_.empty() || when < later_.begin()->first;
+  later_.emplace(when, std::move(work));
+  if (is_next) sooner_.notify_one();
+}
+
+void WorkQueue::submit_later(std::chrono::microseconds delay, std::function<void()> work) {
+  submit_after(delay, [this, work = std::move(work)]() mutable { submit(std::move(work)); });
+}
+
+void WorkQueue::serve_later() {
+  std::unique_lock<std::mutex> lock(later_mutex_);
+  while (true) {
+    if (later_.empty()) {
+      sooner_.wait(lock);
+      continue;
+    }
+    const auto next = later_.begin();
+    if (std::chrono::steady_clock::now() < next->first) {
+      sooner_.wait_until(lock, next->first);
+      continue;
+    }
+    std::function<void()> work = std::move(next->second);
+    later_.erase(next);
+    lock.unlock();
+    work();
+    work = nullptr;
+    lock.lock();
+  }
+}
+
+}  // namespace farwrite::plugin

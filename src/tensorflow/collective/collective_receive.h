@@ -1,0 +1,69 @@
+// CollectiveReceive: one tensor that a collective waits for, into memory that is there already.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "collective/collective_call.h"
+#include "peer/route.h"
+#include "tensor/arrival_table.h"
+#include "tensorflow/core/framework/tensor.h"
+
+namespace farwrite::plugin {
+
+// The destination's memory lives until no byte moves into it any more, also when the step has been
+// aborted meanwhile.
+class CollectiveReceive final : public CollectiveCall, public Waiter {
+ public:
+  struct Incoming {
+    ArrivalTable* arrivals = nullptr;
+    StepId step;  // of collective_space()
+    std::string key;
+    tensorflow::Tensor destination;
+    ByStock by_stock;
+    Routes* routes = nullptr;
+    Routes::Cache cache;  // of the group's cluster
+    std::string task;     // this one
+  };
+
+  CollectiveReceive(tensorflow::CancellationManager* abortion,
+                    tensorflow::CancellationManager* cancellation, tensorflow::StatusCallback done,
+                    Incoming incoming);
+
+  // `expected` is the sending server's incarnation as the group knows it, 0 if it does not.
+  // `first`: of all that the step's collectives receive from the task.
+  void begin(const std::shared_ptr<Route>& route, std::uint64_t expected, bool first);
+
+  // Waiter.
+  void deliver(Arrival arrival) override;
+  void fail(const absl::Status& status) override;
+  bool given_up() const override { return settled(); }
+  void overdue() override;
+
+ private:
+  void route_resolved(const Route& route, std::uint64_t expected, bool first);
+  void ask_soon();
+  void ended(const absl::Status& status) override;
+  std::shared_ptr<CollectiveReceive> self();
+  void pull();
+  void take(Arrival arrival);
+  // Waits for the peer if the arrival is not ready.
+  absl::Status copy(Arrival arrival, tensorflow::Tensor destination);
+
+  ArrivalTable& arrivals_;
+  const StepId step_;
+  const std::string key_;
+  const ByStock by_stock_;
+  const std::int64_t started_;  // see TransferLog::start()
+  std::string fabric_;          // if it is
+  Routes* const routes_;
+  const Routes::Cache cache_;
+  const std::string task_;
+  std::shared_ptr<Route> route_;
+  std::mutex mutex_;
+  tensorflow::Tensor destination_;  // under mutex_; gone once it has ended
+};
+
+}  // namespace farwrite::plugin
