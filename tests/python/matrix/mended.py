@@ -95,7 +95,7 @@ MENDED = (
     ),
     Mended(
         "replaced-worker-counts-on", "31b1d3a", "python/farwrite/box/training/counters.py",
-        "accumulate(self._claims[worker], number, start=worker, count=1)",
+        "accumulate(claim, number, start=worker, count=1)",
         "accumulate(np.array([number], np.int64), start=worker)",
         (random("training"), "program.py shm shut AsyncSGD.step"),
     ),
@@ -180,8 +180,8 @@ MENDED = (
     ),
     Mended(
         "tensors-apart-by-joined-paths", "f93226f", "python/farwrite/box/schema.py",
-        "            yield from _leaves((*keys, str(key)), child)\n",
-        '            yield from _leaves(("/".join((*keys, str(key))),), child)\n',
+        "            yield from _leaves((*keys, key), child, operation)\n",
+        '            yield from _leaves(("/".join((*keys, key)),), child, operation)\n',
         ("program.py shm none Server.publisher",),
     ),
     # --- Lost in silence.

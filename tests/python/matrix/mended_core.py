@@ -22,7 +22,7 @@ MENDED = (
     ),
     Mended(
         "memory-of-a-dead-box-is-read-for-ever", "6a3086b", "src/box/segment_state.cc",
-        "    FARWRITE_RETURN_IF_ERROR(client_->check());\n    for (",
+        "    FARWRITE_RETURN_IF_ERROR(client_->check(\"read\"));\n    for (",
         "    for (",
         ("program.py shm killed Segment.version Cached.stale",),
     ),
@@ -47,8 +47,8 @@ MENDED = (
     ),
     Mended(
         "death-is-said-to-be-a-close", "e67d821", "src/fabric/shm/shm_link.cc",
-        'error(StatusCode::kPeerDead, "use the channel", "the peer\'s process is gone"',
-        'error(StatusCode::kUnavailable, "use the channel", "the peer\'s process is gone"',
+        'error(StatusCode::kPeerDead, core::kUseTheChannel, "the peer\'s process is gone"',
+        'error(StatusCode::kUnavailable, core::kUseTheChannel, "the peer\'s process is gone"',
         ("program.py shm killed Channel.flush", f"{CPP} shm killed Channel::flush"),
     ),
     Mended(

@@ -1,0 +1,23 @@
+"""What `prove.py` takes back, which no change may leave behind unseen."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+from matrix.mended import MENDED as IN_PYTHON
+from matrix.mended import Mended
+from matrix.mended_core import MENDED as IN_THE_CORE
+from matrix.prove import ROOT, words_of
+
+NOT_OF_PYTHON = ("farwrite_fault_tests", "pytest")
+
+
+@pytest.mark.parametrize("fault", IN_PYTHON + IN_THE_CORE, ids=lambda fault: fault.name)
+def test_a_mend_that_the_proof_takes_back_is_there(fault: Mended) -> None:
+    assert (ROOT / fault.file).read_text().count(fault.today) == 1
+    for command in fault.commands:
+        if shlex.split(command)[0] not in NOT_OF_PYTHON:
+            program = next(word for word in words_of(command) if word.endswith(".py"))
+            assert Path(program).is_file()
