@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+
 from matrix.mended import MENDED as IN_PYTHON
 from matrix.mended import Mended
 from matrix.mended_core import MENDED as IN_THE_CORE
