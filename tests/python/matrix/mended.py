@@ -124,6 +124,7 @@ MENDED = (
                 nap = None
 """,
         (random("models"),),
+        "a buffer must be given back while it waits, and a program makes one call at a time",
     ),
     # --- Wrong bytes.
     Mended(

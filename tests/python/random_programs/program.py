@@ -26,7 +26,7 @@ from unittest import mock
 
 WORLDS = ("channels", "tensors", "boxes", "models", "training")
 """The modules that have a `World`, each the model of a part of the contract."""
-BUILT_WORLDS = {"streams": "make grpc grpc-programs"}
+BUILT_WORLDS = {"streams": "make grpc grpc-programs", "clusters": "make plugin"}
 """Those that need more than the package, with what builds it: their `World` has `is_built`."""
 FABRICS = ("shm", "tcp")
 LONGEST = 90
