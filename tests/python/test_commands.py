@@ -150,7 +150,7 @@ def test_only_the_command_that_the_line_names_is_imported(install, greet, capsys
     assert "unrecognized arguments: --no-such-option" in ended.stderr
     imported = set(ended.stdout.split())
     assert "farwrite_bench.memory" in imported
-    assert not imported & {"farwrite_bench.p2p_command", "farwrite_bench.report.command"}
+    assert not imported & {"farwrite_bench.p2p.benchmark", "farwrite_bench.report.command"}
 
 
 @pytest.mark.parametrize("words", [["--help"], ["-h", "options"], []])

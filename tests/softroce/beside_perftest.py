@@ -25,8 +25,8 @@ from pathlib import Path
 
 import farwrite as fw
 from farwrite.units import format_size
+from farwrite_bench.p2p.hosts import Asker, Json, Series, Service, row
 from farwrite_bench.table import text_table
-from farwrite_bench.two_hosts import Asker, Json, Series, Service, row
 
 PORT = 7472
 PERFTEST_PORT = 18515

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 import farwrite as fw
-from farwrite_bench.two_hosts import Counters
+from farwrite_bench.p2p.hosts import Counters
 
 PORT = 7473
 VICTIM_PORT = 7474

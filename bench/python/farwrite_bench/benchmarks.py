@@ -75,7 +75,7 @@ def _own(name: str, module: str) -> Entry:
 
 BENCHMARKS = (
     _own("tensor", "tensor.command"),
-    _own("p2p", "p2p_command"),
+    Entry("p2p", "farwrite_bench.p2p.benchmark"),
     _own("peers", "peers.command"),
     Entry("gpu", "farwrite_bench.gpu.benchmark"),
     _own("box", "box.command"),

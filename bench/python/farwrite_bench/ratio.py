@@ -1,9 +1,11 @@
-"""Ratios of figures that were measured in the same rounds."""
+"""Figures of several rounds, and ratios of figures that were measured in the same rounds."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+
+import numpy as np
 
 
 def rounded(ratio: float) -> float:
@@ -19,3 +21,13 @@ def ratio_of_rounds(ours: Sequence[float], theirs: Sequence[float]) -> dict[str,
         "low": rounded(min(ratios)),
         "high": rounded(max(ratios)),
     }
+
+
+def digits(value: float) -> float:
+    """Round to four significant digits, because no run repeats more of them."""
+    return float(f"{value:.4g}")
+
+
+def percentile(samples: Sequence[float], share: float) -> float:
+    """Return the smallest sample that so large a share of all does not exceed."""
+    return float(np.percentile(samples, 100 * share, method="inverted_cdf"))

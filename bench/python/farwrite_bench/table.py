@@ -6,53 +6,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from farwrite.units import format_size
-from farwrite_bench.p2p import Row
-
-HEADERS = (
-    "op",
-    "size",
-    "p50 us",
-    "p99 us",
-    "GB/s",
-    "GB/s read",
-    "limit p50",
-    "limit GB/s read",
-    "ratio",
-    "unread",
-    "target",
-    "copies",
-    "regs",
-    "verified",
-)
-
 
 def times(value: float) -> str:
     """Format a ratio as "0.97x", "3.2x" or "61x"."""
     return f"{value:.2f}x" if value < 2 else f"{value:.1f}x" if value < 20 else f"{value:.0f}x"
-
-
-def cells(row: Row) -> tuple[str, ...]:
-    """Format one row as the cells below `HEADERS`."""
-    bytes_move = row["op"] != "notify"
-    mark = {True: " ok", False: " MISSED", None: ""}[row["target_met"]]
-    what = "GB/s read" if row["ratio_of"] == "gb_s_read" else "p50"
-    return (
-        row["op"],
-        format_size(row["size"]) if bytes_move else "-",
-        f"{row['p50_us']:.4g}",
-        f"{row['p99_us']:.4g}",
-        f"{row['gb_s']:.2f}" if bytes_move else "-",
-        f"{row['gb_s_read']:.2f}" if bytes_move else "-",
-        f"{row['limit_p50_us']:.4g}",
-        f"{row['limit_gb_s_read']:.2f}" if bytes_move else "-",
-        f"{row['ratio']:.2f} of {what}",
-        f"{row['ratio_unread']:.2f}" if bytes_move else "-",
-        f"{row['target']}{mark}" if row["target"] else "-",
-        f"{row['copies']:g}",
-        str(row["registrations"]),
-        "yes" if row["verified"] else f"NO: {row['wrong_transfers']} wrong",
-    )
 
 
 def text_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

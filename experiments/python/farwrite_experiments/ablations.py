@@ -13,8 +13,8 @@ from farwrite_bench.cluster.plugin import measuring
 from farwrite_bench.cluster.transport import GRPC, PLUGIN, require
 from farwrite_bench.figures import write_json
 from farwrite_bench.options import add_choices, add_number, add_shared
-from farwrite_bench.plan import KIB, MIB
 from farwrite_bench.record import Record
+from farwrite_bench.sizes import KIB, MIB
 from farwrite_bench.table import markdown_table, text_table
 from farwrite_bench.tensor.network import NETWORK_BYTES
 from farwrite_bench.tensor.plan import (

@@ -13,6 +13,7 @@ import pytest
 
 from bench_command import bench, result
 from farwrite.errors import Internal, InvalidArgument, NotFound
+from farwrite_bench.p2p.plan import POOL_BYTES
 from farwrite_bench.peers import rows
 from farwrite_bench.peers.adapters import PEERS
 from farwrite_bench.peers.end import End, Setup
@@ -23,7 +24,7 @@ from farwrite_bench.peers.plan import DEFAULT_SIZES, ROUNDS, Plan, expected_seco
 from farwrite_bench.peers.pool import Pools
 from farwrite_bench.peers.run import run
 from farwrite_bench.peers.tables import HEADERS, cells, ordered, sentences
-from farwrite_bench.plan import KIB, MIB, POOL_BYTES
+from farwrite_bench.sizes import KIB, MIB
 
 POOL = 4 * MIB
 KEYS = [peer.key for peer in PEERS]

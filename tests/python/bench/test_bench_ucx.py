@@ -8,7 +8,7 @@ import pytest
 
 from farwrite.errors import NotFound, PeerDead
 from farwrite_bench.peers.adapters.ucx import UcxLoops
-from farwrite_bench.plan import MIB
+from farwrite_bench.sizes import MIB
 from farwrite_bench.ucx import build
 from farwrite_bench.ucx.program import Figures, UcxProgram, settings
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,12 @@ from farwrite_bench.harness.benchmark import Benchmark
 from farwrite_bench.harness.chart import Bars, BySize
 from farwrite_bench.harness.column import Column, Table, ratio, span, spread
 from farwrite_bench.harness.command import add_parser
-from farwrite_bench.harness.memory import affordable
+from farwrite_bench.harness.memory import affordable, affordable_pool
+from farwrite_bench.harness.section import DeclaredSection
 from farwrite_bench.record import Record
 from farwrite_bench.report.parts import Gain, rows_of
+from farwrite_bench.sizes import MIB
+from farwrite_bench.table import ProgressBar, markdown_table, text_table
 
 RATE = Bars("Rates", lambda row: f"{row['size']}", "gb_s", "GB/s", rounds="rounds")
 ECHO = Benchmark[argparse.Namespace](
@@ -136,6 +140,79 @@ def test_takes_no_more_memory_than_there_is() -> None:
         affordable(record, "an echo", (8, 64), lambda size: 10 * size, available=79)
 
 
+def test_a_pool_never_takes_more_memory_than_there_is() -> None:
+    record, before = Record("echo", quick=False), []
+    before += record.notes
+    assert affordable_pool(record, 1024 * MIB, 2.5, available=100 * 1024 * MIB) == 1024 * MIB
+    assert record.notes == before
+    assert affordable_pool(record, 1024 * MIB, 2.5, available=1024 * MIB) * 2.5 < 1024 * MIB
+    assert record.notes[-1].startswith("the available memory allows a pool of 307 MiB instead of")
+    assert affordable_pool(record, 1024 * MIB, 2.5, available=0) == 4 * MIB
+
+
+def test_tables_align_numbers_to_the_right_and_markdown_has_a_rule() -> None:
+    headers, rows = ("op", "us"), [("write", "1"), ("read", "2048")]
+    assert list(text_table(headers, rows)) == [
+        "op       us",
+        "-----  ----",
+        "write     1",
+        "read   2048",
+    ]
+    assert list(markdown_table(headers, rows)) == [
+        "| op | us |",
+        "|---|---:|",
+        "| write | 1 |",
+        "| read | 2048 |",
+    ]
+
+
+def test_no_progress_bar_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    bar = ProgressBar()
+    bar(0.5, "halfway")
+    bar.clear()
+    assert capsys.readouterr().err == ""
+
+
+def test_an_option_may_be_a_list_and_a_run_may_be_of_another_kind() -> None:
+    echo = replace(
+        ECHO,
+        options=(option.Option("--at", "places", kind=str, many=True, shown="all"),),
+        more_options=lambda parser: parser.add_argument("--serve", action="store_true"),
+        instead=lambda arguments: 7 if arguments.serve else None,
+    )
+    parser = argparse.ArgumentParser()
+    add_parser(echo, parser.add_subparsers())
+    arguments = parser.parse_args(["assign", "--at", "here", "--at", "there", "--serve"])
+    assert arguments.at == ["here", "there"]
+    assert arguments.run(arguments) == 7
+
+
+def test_without_a_key_the_settings_are_facts_and_an_empty_table_is_not_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    empty = Table((Column("nothing", "size"),), rows=lambda _: [])
+    echo = replace(ECHO, settings_key="", tables=(empty,))
+    parser = argparse.ArgumentParser()
+    add_parser(echo, parser.add_subparsers())
+    file = tmp_path / "echo.json"
+    arguments = parser.parse_args(["assign", "--json", str(file)])
+    assert arguments.run(arguments) == 0
+    facts = json.loads(file.read_text())
+    assert (facts["rounds"], facts["sizes"]) == (5, [8, 64])
+    assert "nothing" not in capsys.readouterr().out
+    assert DeclaredSection(echo).tables(facts) == []
+
+
+def test_a_chart_draws_the_rows_that_its_declaration_makes() -> None:
+    def rows(facts: dict[str, Any]) -> list[dict[str, Any]]:
+        return [{**row, "way": "limit", "gb_s": 8.0} for row in facts["rows"]]
+
+    facts = {"rows": [{"size": size, "rounds": [1.0, 3.0]} for size in (8, 64)]}
+    (drawn,) = BySize("Rate", "GB/s", "gb_s", rows=rows, rounds="rounds", log_y=False)(facts)
+    assert drawn.count('class="range"') == 2 and '<g class="limit">' in drawn
+    assert Bars("Rate", lambda row: "all", "gb_s", "GB/s", rows=rows)(facts)[0].count("8 GB/s") > 1
+
+
 @pytest.mark.parametrize("name", benchmarks())
 def test_every_benchmark_has_a_part_of_the_page(name: str) -> None:
     section = benchmarks()[name].page_section
@@ -146,8 +223,6 @@ def test_the_page_has_what_the_declaration_says(tmp_path: Path) -> None:
     file = tmp_path / "echo.json"
     run("--json", str(file), "--quick")
     facts = json.loads(file.read_text())
-    from farwrite_bench.harness.section import DeclaredSection
-
     section = DeclaredSection(ECHO)
     assert len(section.figures(facts)) == 2
     (title, heads, shown) = section.tables(facts)[0]

@@ -10,7 +10,7 @@ from farwrite_bench import _native
 from farwrite_bench.box.group import serving
 from farwrite_bench.box.plan import BOX_SHM, BOXES, LATENCY, BoxPlan
 from farwrite_bench.box.rows import Row, row
-from farwrite_bench.plan import KIB, MIB
+from farwrite_bench.sizes import KIB, MIB
 
 Progress = Callable[[float, str], None]
 

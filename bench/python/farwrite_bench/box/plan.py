@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from farwrite_bench.box.networks import NETWORKS, Network
-from farwrite_bench.plan import GIB, MIB
+from farwrite_bench.sizes import GIB, MIB
 
 EMULATION, BANDWIDTH, ACCUMULATE = "emulation", "bandwidth", "accumulate"
 LATENCY, PUBLISH = "latency", "publish"

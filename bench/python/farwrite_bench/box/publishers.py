@@ -25,7 +25,7 @@ from farwrite_bench._native import copy
 from farwrite_bench.box.emulator import sleep_until
 from farwrite_bench.box.orders import Checked, Open, Ran, Start
 from farwrite_bench.box.pages import floats
-from farwrite_bench.plan import MIB
+from farwrite_bench.sizes import MIB
 
 Floats = npt.NDArray[np.float32]
 

@@ -19,7 +19,7 @@ from farwrite_bench.demo.chart import Bars, draw_bars, seconds
 from farwrite_bench.figures import write, write_json
 from farwrite_bench.machine import busy_note, load
 from farwrite_bench.options import add_shared, count, size
-from farwrite_bench.plan import MIB
+from farwrite_bench.sizes import MIB
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[Any]

@@ -25,10 +25,10 @@ from farwrite_bench.harness.chart import Bars, BySize
 from farwrite_bench.harness.column import Column, Table, ratio, span, spread
 from farwrite_bench.harness.memory import affordable
 from farwrite_bench.options import sizes
-from farwrite_bench.plan import KIB, MIB
 from farwrite_bench.ratio import ratio_of_rounds
 from farwrite_bench.record import Record
 from farwrite_bench.report.parts import Facts, Gain, Row, rows_of
+from farwrite_bench.sizes import KIB, MIB
 from farwrite_bench.tensor.plan import GRPC_LIMIT
 
 WAYS = {each.key: each for each in (GRPC, FARWRITE)}

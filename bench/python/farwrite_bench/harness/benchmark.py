@@ -54,9 +54,13 @@ class Benchmark(Generic[Plan]):
     """How it measured, for the file and below the table."""
     title: str
     """The heading of its part of the page."""
+    more_options: Callable[[argparse.ArgumentParser], None] = field(default=lambda _: None)
+    """Adds options that no `Option` can declare."""
+    instead: Callable[[argparse.Namespace], int | None] = field(default=lambda _: None)
+    """Does what the options ask for instead of a measurement, and returns the exit status."""
     example: str = ""
     """A command line for the help; without one, that with ``--quick``."""
-    seconds: Callable[[Plan], float] | None = None
+    seconds: Callable[[Plan], float | None] = field(default=lambda _: None)
     """About how long a run takes, on two processors."""
     libraries: Callable[[Plan], Collection[str]] = field(default=lambda _: ())
     """What `cluster.plugin.make_ready` loads before the run."""
@@ -72,6 +76,6 @@ class Benchmark(Generic[Plan]):
     cards: Callable[[Facts], list[Card]] = field(default=lambda _: [])
     """Other key figures."""
     settings_key: str = "settings"
-    """Under which the file has the settings."""
+    """Under which the file has the settings; without one, each is a fact of the file."""
     passed: Callable[[Facts], bool] = field(default=lambda _: True)
     """Whether the command ends with status 0."""

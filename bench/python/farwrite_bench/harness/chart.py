@@ -32,13 +32,15 @@ class Bars:
     colours: Mapping[str, str] = field(default_factory=dict)
     """The key of a series's colour, where it is not its own."""
     where: Callable[[Row], bool] = field(default=lambda _: True)
+    rows: Callable[[Facts], Sequence[Row]] = rows_of
+    """Makes the rows of what the file holds."""
     note: str = ""
     baseline: float | None = None
 
     def __call__(self, facts: Facts) -> list[str]:
         """Draw one chart."""
         groups: dict[str, list[Bar]] = {}
-        for row in filter(self.where, rows_of(facts)):
+        for row in filter(self.where, self.rows(facts)):
             groups.setdefault(self.group(row), []).append(self._bar(row))
         if not groups:
             return []
@@ -73,11 +75,16 @@ class BySize:
     names: Mapping[str, str] = field(default_factory=dict)
     colours: Mapping[str, str] = field(default_factory=dict)
     where: Callable[[Row], bool] = field(default=lambda _: True)
+    rows: Callable[[Facts], Sequence[Row]] = rows_of
+    """Makes the rows of what the file holds."""
+    rounds: str = ""
+    """The key of the list whose lowest and highest value a thin line marks."""
+    log_y: bool = True
     write_y: Write = plain
 
     def __call__(self, facts: Facts) -> list[str]:
         """Draw one chart."""
-        shown = [row for row in rows_of(facts) if self.where(row)]
+        shown = [row for row in self.rows(facts) if self.where(row)]
         sizes = sorted({row["size"] for row in shown})
         if not shown or (len(sizes) < 2 and self.single is not None):
             return self.single(facts) if self.single is not None else []
@@ -86,14 +93,19 @@ class BySize:
             self.x,
             self.y,
             log_x=True,
-            log_y=True,
+            log_y=self.log_y,
             write_x=short_size,
             write_y=self.write_y,
             ticks_x=sizes,
         )
         keys = self.order or list(dict.fromkeys(row[self.series] for row in shown))
         series = [
-            Series(self.colours.get(key, key), self.names.get(key, key), points)
+            Series(
+                self.colours.get(key, key),
+                self.names.get(key, key),
+                points,
+                ranges=self._ranges(shown, key),
+            )
             for key in keys
             if (points := sorted(self._points(shown, key)))
         ]
@@ -101,3 +113,10 @@ class BySize:
 
     def _points(self, rows: Sequence[Row], key: str) -> list[tuple[float, float]]:
         return [(row["size"], row[self.value]) for row in rows if row[self.series] == key]
+
+    def _ranges(self, rows: Sequence[Row], key: str) -> list[tuple[float, float, float]]:
+        return [
+            (row["size"], min(values), max(values))
+            for row in rows
+            if row[self.series] == key and (values := row.get(self.rounds))
+        ]

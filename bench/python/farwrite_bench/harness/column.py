@@ -58,6 +58,7 @@ class Table:
     title: str = ""
     """Its heading, where a benchmark has several."""
     rows: Callable[[Facts], Sequence[Row]] = field(default=lambda facts: facts["rows"])
+    """Makes its rows of what the file holds. A table without rows is not shown."""
 
     def heads(self) -> list[str]:
         """Return the headings."""

@@ -32,6 +32,7 @@ def add_parser(benchmark: Benchmark[Any], kinds: Subparsers) -> None:
     for option in benchmark.options:
         option.add_to(parser)
     add_shared(parser, "--quick", "--json", "--svg", "--markdown")
+    benchmark.more_options(parser)
     parser.set_defaults(run=functools.partial(run, benchmark))
 
 
@@ -41,18 +42,22 @@ def run(benchmark: Benchmark[Plan], arguments: argparse.Namespace) -> int:
         require(f"farwrite bench {benchmark.name}", *benchmark.needs)
     for option in benchmark.options:
         option.resolve(arguments)
+    if (status := benchmark.instead(arguments)) is not None:
+        return status
     record = Record(benchmark.name, quick=arguments.quick)
     plan = benchmark.plan(arguments, record)
-    record.announce(benchmark.seconds(plan) if benchmark.seconds is not None else None)
+    record.announce(benchmark.seconds(plan))
     with measuring(*benchmark.libraries(plan)) as (bar, logs):
         measured = benchmark.measure(plan, bar, logs)
     settings, notes = benchmark.settings(plan), benchmark.notes(plan)
-    facts = record.facts(notes, **{benchmark.settings_key: settings}, **measured)
+    key = benchmark.settings_key
+    facts = record.facts(notes, **({key: settings} if key else settings), **measured)
     print(f"{record.conditions()}; {benchmark.summary(plan)}")
     write_table = markdown_table if arguments.markdown else text_table
     for table in benchmark.tables:
-        lines = write_table(table.heads(), table.cells(facts))
-        print("\n".join(("", *([f"{table.title}:"] if table.title else []), *lines)))
+        if cells := table.cells(facts):
+            lines = write_table(table.heads(), cells)
+            print("\n".join(("", *([f"{table.title}:"] if table.title else []), *lines)))
     for line in (*benchmark.sentences(facts), *notes):
         print(f"\n{line}")
     write_json(arguments.json, facts)

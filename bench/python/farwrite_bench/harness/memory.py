@@ -8,6 +8,10 @@ from farwrite.errors import ResourceExhausted
 from farwrite.info import memory_available
 from farwrite.units import format_size
 from farwrite_bench.record import Record
+from farwrite_bench.sizes import MIB
+
+SPARE_BYTES = 256 * MIB
+"""Memory for everything but the pools of `affordable_pool`, such as two interpreters."""
 
 
 def affordable(
@@ -46,3 +50,18 @@ def affordable(
     if dropped := ", ".join(write(size) for size in sizes if size not in left):
         record.notes.append(f"too little memory is available for {dropped}; left out")
     return left
+
+
+def affordable_pool(record: Record, pool: int, pools: float, available: int | None = None) -> int:
+    """Lower `pool` to what memory allows, a whole number of MiB and at least 4, and note it.
+
+    A run needs the memory of `pools` pools.
+    """
+    there = memory_available() if available is None else available
+    most = max(int((there - SPARE_BYTES) / pools) // MIB * MIB, 4 * MIB)
+    if most < pool:
+        record.notes.append(
+            f"the available memory allows a pool of {format_size(most)} instead of"
+            f" {format_size(pool)}"
+        )
+    return min(pool, most)

@@ -24,7 +24,7 @@ class Option:
     metavar: str = "N"
     choices: Collection[str] | None = None
     many: bool = False
-    """Whether it may be given several times, each time with one of the choices."""
+    """Whether it may be given several times; its value is a list."""
     shown: str | None = None
     """How help writes the defaults, where str() would not do."""
 
@@ -33,11 +33,12 @@ class Option:
         settings: dict[str, Any] = {"help": f"{self.help}{self._defaults()}"}
         if self.choices is not None:
             settings["choices"] = self.choices
-            settings["action"] = "append" if self.many else "store"
-        elif self.kind is None:
-            settings["action"] = "store_true"
-        else:
+        elif self.kind is not None:
             settings |= {"type": self.kind, "metavar": self.metavar}
+        else:
+            settings["action"] = "store_true"
+        if self.many:
+            settings["action"] = "append"
         parser.add_argument(self.name, **settings)
 
     def resolve(self, arguments: argparse.Namespace) -> None:

@@ -23,8 +23,9 @@ class DeclaredSection:
     def tables(self, facts: Facts) -> list[Table]:
         """Show all rows."""
         return [
-            (table.title or self.TITLE, table.heads(), table.cells(facts))
+            (table.title or self.TITLE, table.heads(), cells)
             for table in self._benchmark.tables
+            if (cells := table.cells(facts))
         ]
 
     def cards(self, facts: Facts) -> list[Card]:

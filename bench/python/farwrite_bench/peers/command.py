@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from farwrite.info import memory_available
 from farwrite.units import format_size
 from farwrite_bench.figures import write, write_json
+from farwrite_bench.harness.memory import affordable_pool
 from farwrite_bench.options import add_choices, add_number, add_shared, count, sizes
-from farwrite_bench.p2p_command import affordable_pool
+from farwrite_bench.p2p.plan import POOL_BYTES, QUICK_POOL_BYTES
 from farwrite_bench.peers.adapters import PEERS
 from farwrite_bench.peers.charts import picture
 from farwrite_bench.peers.peer import FARWRITE, LIMIT, Peer
@@ -28,7 +28,6 @@ from farwrite_bench.peers.plan import (
 from farwrite_bench.peers.rows import make_rows
 from farwrite_bench.peers.run import run as measure
 from farwrite_bench.peers.tables import HEADERS, cells, ordered, sentences, settings
-from farwrite_bench.plan import POOL_BYTES, QUICK_POOL_BYTES
 from farwrite_bench.record import Record
 from farwrite_bench.table import ProgressBar, markdown_table, text_table
 
@@ -88,12 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
     present = [peer for peer in wanted if not peer.is_missing()]
     pool = QUICK_POOL_BYTES if arguments.quick else POOL_BYTES
     pools = SHARED_POOLS + sum(peer.memory for peer in present)
-    affordable = affordable_pool(pool, memory_available(), pools)
-    if affordable < pool:
-        record.notes.append(
-            f"the available memory allows a pool of {format_size(affordable)} instead of"
-            f" {format_size(pool)}"
-        )
+    affordable = affordable_pool(record, pool, pools)
     default_sizes = QUICK_SIZES if arguments.quick else DEFAULT_SIZES
     plan = Plan(
         peers=tuple(wanted),

@@ -8,7 +8,7 @@ from farwrite.errors import InvalidArgument
 from farwrite.units import format_size
 from farwrite_bench._native import MAX_ONE_WAY_SAMPLES, ONE_WAY_BYTES
 from farwrite_bench.peers.peer import Peer
-from farwrite_bench.plan import KIB, MIB
+from farwrite_bench.sizes import KIB, MIB
 
 DEFAULT_SIZES = (8, 4 * KIB, 64 * KIB, MIB, 16 * MIB, 64 * MIB, 256 * MIB)
 QUICK_SIZES = (8, 64 * KIB, MIB, 16 * MIB)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from farwrite_bench import pair
 from farwrite_bench.cluster.control import START_SECONDS, Control, receive_all
 from farwrite_bench.cluster.process import MALLOC, Task
+from farwrite_bench.p2p import pair
 from farwrite_bench.peers.end import Setup, Start
 from farwrite_bench.peers.loop import Opened
 from farwrite_bench.peers.pool import Pools

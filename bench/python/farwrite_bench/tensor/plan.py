@@ -14,7 +14,7 @@ from farwrite_bench.cluster.transport import (
     STOCK_PROTOCOL,
     Transport,
 )
-from farwrite_bench.plan import GIB, KIB, MIB
+from farwrite_bench.sizes import GIB, KIB, MIB
 
 LOCAL = Transport("local", "one process", STOCK_PROTOCOL)
 """Producer and consumer in one server: the time of the computation alone."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from farwrite.info import version
 from farwrite_bench._native import slots
-from farwrite_bench.p2p import Measurement
-from farwrite_bench.pair import Pair, Phase
+from farwrite_bench.p2p.pair import Pair, Phase
+from farwrite_bench.p2p.plan import Case
+from farwrite_bench.p2p.run import Measurement
 from farwrite_bench.peers.peer import CPP, FARWRITE, LIMIT, Latency, Peer, Stream
 from farwrite_bench.peers.site import Site
-from farwrite_bench.plan import Case
 
 
 class CppLoops:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from farwrite import Channel, Device
 from farwrite.info import version
-from farwrite_bench.pair import POLLING_SPIN_SECONDS
+from farwrite_bench.p2p.pair import POLLING_SPIN_SECONDS
 from farwrite_bench.peers.end import End, Setup
 from farwrite_bench.peers.peer import FARWRITE, PYTHON, Peer
 from farwrite_bench.peers.pool import Buffer, Bytes

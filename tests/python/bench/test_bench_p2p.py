@@ -1,4 +1,4 @@
-"""Small end-to-end runs of ``farwrite bench``. No test asserts a time."""
+"""Small runs of ``farwrite bench p2p``. No test asserts a time."""
 
 import os
 import subprocess
@@ -9,11 +9,11 @@ import pytest
 
 from bench_command import result
 from farwrite.errors import Error, InvalidArgument
-from farwrite_bench import pair as bench_pair
-from farwrite_bench import two_hosts
-from farwrite_bench.p2p_command import affordable_pool
-from farwrite_bench.plan import MIB, Plan, cases
-from farwrite_bench.table import HEADERS, ProgressBar, cells, markdown_table, text_table
+from farwrite_bench.p2p import hosts
+from farwrite_bench.p2p import pair as bench_pair
+from farwrite_bench.p2p.plan import Plan, cases
+from farwrite_bench.p2p.run import Measurement, Side, make_row
+from farwrite_bench.sizes import MIB
 from processes import wait_until
 from warm_python import run_python
 
@@ -108,20 +108,11 @@ def test_lanes_and_window_are_those_of_the_run(tmp_path):
         assert row["verified"] is True
 
 
-def test_a_markdown_table_can_be_pasted(tmp_path):
-    arguments = ("--op", "alias", "--sizes", "8", "--wait", "block", "--markdown")
-    _, printed = measure(tmp_path, *arguments)
-    lines = [line for line in printed.splitlines() if line.startswith("|")]
-    assert len(lines) == 3
-    assert len({line.count("|") for line in lines}) == 1
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["--sizes", "12"], "multiple of 8"),
         (["--sizes", "0"], "multiple of 8"),
-        (["--sizes", "many"], "not a size"),
         (["--sizes", "64M"], "--pool of 128 MiB"),
         (["--op", "send"], "use write, read, notify, alias"),
         (["--fabric", "verbs"], "use --fabric shm or tcp"),
@@ -129,7 +120,7 @@ def test_a_markdown_table_can_be_pasted(tmp_path):
         (["--wait", "sometimes"], "poll"),
         (["--lanes", "0"], "--lanes 1 to"),
         (["--window", "0"], "--window 1 to"),
-        (["--rounds", "0"], "--rounds 1"),
+        (["--rounds", "0"], "use 1 or more"),
         (["--pool", "1M"], "at least 4M"),
     ],
 )
@@ -138,19 +129,6 @@ def test_a_bad_argument_is_refused_with_what_would_work(arguments, said):
     assert done.returncode != 0
     assert said in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_memory_bench_compares_allocation_first_use_and_copies(tmp_path):
-    path = tmp_path / "memory.json"
-    done = farwrite("bench", "memory", "--quick", "--json", str(path))
-    assert done.returncode == 0, done.stderr
-    facts = result(path, "memory")
-    assert facts["quick"] is True
-    for entry in facts["allocations"] + facts["allocations_tuned_malloc"]:
-        assert min(entry["farwrite_ns"], entry["malloc_ns"], entry["ratio"]) > 0
-    assert facts["first_use"]["ratio"] > 0
-    for row in facts["copies"]:
-        assert min(row["gb_s"].values()) > 0
 
 
 SETUP = bench_pair.Setup("write", "shm", 1, 4 * MIB, "block")
@@ -216,12 +194,6 @@ def test_more_lanes_than_the_harness_has_are_refused():
         plan(lanes=17)
 
 
-def test_a_pool_never_takes_more_memory_than_there_is():
-    assert affordable_pool(1024 * MIB, 100 * 1024 * MIB) == 1024 * MIB
-    assert affordable_pool(1024 * MIB, 1024 * MIB) * 2.5 < 1024 * MIB
-    assert affordable_pool(1024 * MIB, 0) == 4 * MIB
-
-
 @pytest.fixture
 def serving():
     """The address of a `bench p2p --serve` that ends after its first peer."""
@@ -257,11 +229,11 @@ def test_between_hosts_every_word_is_checked_and_both_sides_counters_shown(tmp_p
 
 def test_wrong_words_are_counted():
     words = np.zeros(100, np.uint64)
-    two_hosts.fill(words, 3)
-    assert two_hosts.wrong_words(words, 3) == 0
-    assert two_hosts.wrong_words(words, 4) == 100
+    hosts.fill(words, 3)
+    assert hosts.wrong_words(words, 3) == 0
+    assert hosts.wrong_words(words, 4) == 100
     words[[5, 50]] = 0
-    assert two_hosts.wrong_words(words, 3) == 2
+    assert hosts.wrong_words(words, 3) == 2
 
 
 @pytest.mark.parametrize(
@@ -275,58 +247,52 @@ def test_wrong_words_are_counted():
 )
 def test_what_cannot_be_measured_between_hosts_is_refused(changes, sentence):
     plan = {"ops": ("write",), "sizes": (8,), "window": 4, "rounds": 1, "transfers": 0}
+    plan |= {"peer": "h:1", "fabric": None, "listen": None, "wait": "poll"}
     with pytest.raises(InvalidArgument, match=sentence):
-        two_hosts.HostPlan(**{**plan, "pool_bytes": 4 * MIB, **changes})
+        hosts.HostPlan(**{**plan, "pool_bytes": 4 * MIB, **changes})
 
 
-def row(**changes):
+def side(**changes):
     facts = {
-        "op": "write",
-        "size": MIB,
-        "p50_us": 1.0,
-        "p99_us": 2.0,
-        "gb_s": 3.0,
-        "gb_s_read": 4.0,
-        "limit_p50_us": 5.0,
-        "limit_gb_s_read": 6.0,
-        "ratio": 0.5,
-        "ratio_of": "gb_s_read",
-        "ratio_unread": 0.6,
-        "target": ">=0.9",
-        "target_met": False,
-        "copies": 1.0,
-        "registrations": 0,
-        "verified": True,
-        "wrong_transfers": 0,
+        "samples_us": [1.0, 2.0, 9.0],
+        "p50_us": [2.0, 2.0],
+        "gb_s": [4.0, 6.0],
+        "gb_s_read": [3.0, 3.6],
+        "transfers_s": [10.0, 12.0],
+        "cpu_s_per_gb": [0.5, 0.7],
+        "transfers": 20,
     }
-    return {**facts, **changes}
+    return Side(**{**facts, **changes})
 
 
-def test_a_missed_target_and_a_wrong_payload_stand_out():
-    line = cells(row(verified=False, wrong_transfers=3))
-    assert len(line) == len(HEADERS)
-    assert ">=0.9 MISSED" in line
-    assert "NO: 3 wrong" in line
+def measured(size, **changes):
+    """Return the row of a write, beside a limit of twice the rate."""
+    (case,) = cases(plan(sizes=(size,)), "write")
+    measurement = Measurement(None, case)
+    measurement.ours = side(**changes)
+    measurement.limit = side(gb_s=[8.0, 12.0], gb_s_read=[6.0, 6.0], p50_us=[1.0, 0.5])
+    return make_row(measurement, plan())
 
 
-def test_tables_align_numbers_to_the_right_and_markdown_has_a_rule():
-    headers, rows = ("op", "us"), [("write", "1"), ("read", "2048")]
-    assert list(text_table(headers, rows)) == [
-        "op       us",
-        "-----  ----",
-        "write     1",
-        "read   2048",
-    ]
-    assert list(markdown_table(headers, rows)) == [
-        "| op | us |",
-        "|---|---:|",
-        "| write | 1 |",
-        "| read | 2048 |",
-    ]
+def test_a_row_compares_rates_of_large_transfers_and_times_of_small_ones_by_round():
+    large, small = measured(MIB), measured(8)
+    assert (large["ratio_of"], large["ratio"], large["ratio_spread"]) == (
+        "gb_s_read",
+        0.55,
+        [0.5, 0.6],
+    )
+    assert (large["target"], large["target_met"]) == (">=0.9", False)
+    assert (small["ratio_of"], small["ratio"], small["ratio_spread"]) == ("p50_us", 3.0, [2.0, 4.0])
+    assert (small["target"], small["target_met"]) == ("<=2.0", False)
+    assert (large["p50_us"], large["p99_us"], large["limit_gb_s"]) == (2.0, 9.0, 10.0)
+    assert large["ratio_unread"] == 0.5
 
 
-def test_no_progress_bar_without_a_terminal(capsys):
-    bar = ProgressBar()
-    bar(0.5, "halfway")
-    bar.clear()
-    assert capsys.readouterr().err == ""
+def test_a_wrong_payload_of_ours_is_counted_and_one_of_the_limit_is_an_error():
+    row = measured(8, bad=3)
+    assert (row["verified"], row["wrong_transfers"]) == (False, 3)
+    (case,) = cases(plan(), "write")
+    measurement = Measurement(None, case)
+    measurement.ours, measurement.limit = side(), side(bad=1)
+    with pytest.raises(Error, match="moved 1 wrong payloads"):
+        make_row(measurement, plan())

@@ -1,4 +1,4 @@
-"""The sending process of ``farwrite bench p2p``: ``python -m farwrite_bench.peer``.
+"""The sending process of ``farwrite bench p2p``: ``python -m farwrite_bench.p2p.sender``.
 
 The process reads one JSON object per line from its standard input: first a `Setup` with the stage's
 descriptor and the receiver's endpoint, then one `Phase` after the other. It answers each with one
@@ -14,7 +14,7 @@ from typing import Any
 
 from farwrite.errors import Error
 from farwrite_bench._native import Role
-from farwrite_bench.pair import Phase, Setup, open_peer, run_phase
+from farwrite_bench.p2p.pair import Phase, Setup, open_peer, run_phase
 
 
 def main() -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,12 +12,12 @@ from farwrite.errors import Internal
 from farwrite.info import copy_kernels
 from farwrite.units import format_size
 from farwrite_bench import _native
-from farwrite_bench.pair import Pair, Phase, Setup
-from farwrite_bench.plan import MIB, Case, Plan, cases
-
-Row = dict[str, Any]
-Progress = Callable[[float, str], None]
-"""Called with the completed share, from 0 to 1, and the name of the next step."""
+from farwrite_bench.harness.benchmark import Progress
+from farwrite_bench.p2p.pair import Pair, Phase, Setup
+from farwrite_bench.p2p.plan import Case, Plan, cases
+from farwrite_bench.ratio import digits, percentile
+from farwrite_bench.report.parts import Facts, Row
+from farwrite_bench.sizes import MIB
 
 
 @dataclass
@@ -34,6 +34,20 @@ class Side:
     copies: float = 0.0
     registrations: int = 0
     transfers: int = 0
+
+    def figures(self) -> Row:
+        """Return the medians over the rounds, with their lowest and highest value."""
+        return {
+            "p50_us": digits(statistics.median(self.samples_us)),
+            "p99_us": digits(percentile(self.samples_us, 0.99)),
+            "gb_s": digits(statistics.median(self.gb_s)),
+            "gb_s_read": digits(statistics.median(self.gb_s_read)),
+            "p50_us_spread": _spread(self.p50_us),
+            "gb_s_spread": _spread(self.gb_s),
+            "gb_s_read_spread": _spread(self.gb_s_read),
+            "transfers_per_s": round(statistics.median(self.transfers_s)),
+            "cpu_s_per_gb": digits(statistics.median(self.cpu_s_per_gb)),
+        }
 
 
 class Measurement:
@@ -154,34 +168,30 @@ class Measurement:
         return gigabytes / seconds, transfers / seconds, cpu
 
 
-@dataclass
-class Result:
-    """What a run found, with the keys that docs/reference/benchmarks.md explains."""
-
-    rows: list[Row] = field(default_factory=list)
-    """One per operation and size."""
-    first_use: list[dict[str, Any]] = field(default_factory=list)
-    """One per operation: the costs of starting, in seconds."""
-
-
-def run(plan: Plan, progress: Progress) -> Result:
+def run(plan: Plan, progress: Progress) -> Facts:
     """Run the whole plan.
+
+    Returns
+    -------
+    dict
+        ``rows``, one for each operation and size, and ``first_use``, the costs of starting of each
+        operation, in seconds. docs/reference/benchmarks.md explains their keys.
 
     Raises
     ------
     farwrite.Error
         If either process fails, or if the raw loop moved wrong bytes.
     """
-    result = Result()
+    rows: list[Row] = []
+    first_use: list[Row] = []
     steps = _Steps(plan, progress)
     for op in plan.ops:
         steps.next(f"{op}: start both processes")
         setup = Setup(op, plan.fabric, plan.lanes, plan.pool_bytes, plan.wait)
         with Pair(setup) as pair:
-            result.first_use.append({"op": op, **_first_use(pair, plan)})
-            for case in cases(plan, op):
-                result.rows.append(_row(_measure(pair, case, plan, steps), plan))
-    return result
+            first_use.append({"op": op, **_first_use(pair, plan)})
+            rows += (make_row(_measure(pair, each, plan, steps), plan) for each in cases(plan, op))
+    return {"first_use": first_use, "rows": rows}
 
 
 def _measure(pair: Pair, case: Case, plan: Plan, steps: _Steps) -> Measurement:
@@ -221,17 +231,16 @@ def _first_use(pair: Pair, plan: Plan) -> dict[str, Any]:
     return facts
 
 
-def _row(measurement: Measurement, plan: Plan) -> Row:
+def make_row(measurement: Measurement, plan: Plan) -> Row:
+    """Make the row of a case."""
     case, ours, limit = measurement.case, measurement.ours, measurement.limit
     if limit.bad:
         raise Internal(f"bench p2p: the raw loop moved {limit.bad} wrong payloads; report this")
-    by_bandwidth = case.large and case.op != "notify"
-    pairs = zip(ours.gb_s_read, limit.gb_s_read, strict=True)
-    if not by_bandwidth:
-        pairs = zip(ours.p50_us, limit.p50_us, strict=True)
-    ratios = [mine / best for mine, best in pairs]
+    ratio_of = "gb_s_read" if case.large and case.op != "notify" else "p50_us"
+    ratios = _ratios(getattr(ours, ratio_of), getattr(limit, ratio_of))
     target = case.target()
     ratio = statistics.median(ratios)
+    kernel = _native.SOCKET_TUNING if case.fabric == "tcp" else measurement.kernel or "memcpy"
     return {
         "fabric": plan.fabric,
         "op": case.op,
@@ -239,51 +248,30 @@ def _row(measurement: Measurement, plan: Plan) -> Row:
         "size": case.size,
         "lanes": case.lanes,
         "window": case.window,
-        "p50_us": _digits(statistics.median(ours.samples_us)),
-        "p99_us": _digits(_percentile(ours.samples_us, 0.99)),
-        "gb_s": _digits(statistics.median(ours.gb_s)),
-        "gb_s_read": _digits(statistics.median(ours.gb_s_read)),
+        **ours.figures(),
+        **{f"limit_{name}": value for name, value in limit.figures().items()},
         "copies": round(ours.copies, 3),
         "registrations": ours.registrations,
-        "ratio_unread": _digits(
-            statistics.median(
-                mine / best if best else 0.0
-                for mine, best in zip(ours.gb_s, limit.gb_s, strict=True)
-            )
-        ),
-        "limit_gb_s": _digits(statistics.median(limit.gb_s)),
-        "limit_gb_s_read": _digits(statistics.median(limit.gb_s_read)),
-        "limit_p50_us": _digits(statistics.median(limit.samples_us)),
-        "limit_p99_us": _digits(_percentile(limit.samples_us, 0.99)),
-        "ratio": _digits(ratio),
-        "ratio_of": "gb_s_read" if by_bandwidth else "p50_us",
-        "ratio_spread": [_digits(min(ratios)), _digits(max(ratios))],
+        "ratio": digits(ratio),
+        "ratio_of": ratio_of,
+        "ratio_spread": _spread(ratios),
+        "ratio_unread": digits(statistics.median(_ratios(ours.gb_s, limit.gb_s))),
         "target": "".join(map(str, target)) if target else None,
         "target_met": _meets(ratio, target),
         "verified": ours.bad == 0,
         "verified_transfers": ours.transfers,
         "wrong_transfers": ours.bad,
-        "gb_s_spread": _spread(ours.gb_s),
-        "gb_s_read_spread": _spread(ours.gb_s_read),
-        "p50_us_spread": _spread(ours.p50_us),
-        "limit_gb_s_read_spread": _spread(limit.gb_s_read),
-        "limit_p50_us_spread": _spread(limit.p50_us),
-        "transfers_per_s": round(statistics.median(ours.transfers_s)),
-        "limit_transfers_per_s": round(statistics.median(limit.transfers_s)),
-        "cpu_s_per_gb": _digits(statistics.median(ours.cpu_s_per_gb)),
-        "limit_cpu_s_per_gb": _digits(statistics.median(limit.cpu_s_per_gb)),
-        "limit_kernel": _limit_kind(measurement),
-        "limit_p50_kernel": measurement.latency_kernel or _limit_kind(measurement),
-        "first_us": _digits(measurement.first_us or 0.0),
+        "limit_kernel": kernel,
+        "limit_p50_kernel": measurement.latency_kernel or kernel,
+        "first_us": digits(measurement.first_us or 0.0),
         "slots": case.slots,
         "rounds": plan.rounds,
     }
 
 
-def _limit_kind(measurement: Measurement) -> str:
-    if measurement.case.fabric == "tcp":
-        return _native.SOCKET_TUNING
-    return measurement.kernel or "memcpy"
+def _ratios(ours: Sequence[float], limit: Sequence[float]) -> list[float]:
+    """Divide round by round; a notification moves no bytes and therefore has no rate."""
+    return [mine / best if best else 0.0 for mine, best in zip(ours, limit, strict=True)]
 
 
 class _Steps:
@@ -299,18 +287,8 @@ class _Steps:
         self._done += 1
 
 
-def _percentile(samples: list[float], share: float) -> float:
-    ordered = sorted(samples)
-    return ordered[min(math.ceil(share * len(ordered)), len(ordered)) - 1]
-
-
-def _digits(value: float) -> float:
-    """Round to four significant digits, because no run repeats more of them."""
-    return float(f"{value:.4g}")
-
-
-def _spread(values: list[float]) -> list[float]:
-    return [_digits(min(values)), _digits(max(values))]
+def _spread(values: Sequence[float]) -> list[float]:
+    return [digits(min(values)), digits(max(values))]
 
 
 def _meets(ratio: float, target: tuple[str, float] | None) -> bool | None:
@@ -318,18 +296,3 @@ def _meets(ratio: float, target: tuple[str, float] | None) -> bool | None:
         return None
     sign, figure = target
     return ratio >= figure if sign == ">=" else ratio <= figure
-
-
-def alias_sentence(rows: list[Row]) -> Iterator[str]:
-    """Describe how the time of an alias depends on its size, if there are several sizes."""
-    aliases = [row for row in rows if row["op"] == "alias"]
-    if len(aliases) > 1:
-        times = ", ".join(
-            f"{row['p50_us']:.3g} us at {format_size(row['size'])}" for row in aliases
-        )
-        copies = sum(row["copies"] for row in aliases)
-        growth = aliases[-1]["p50_us"] / aliases[0]["p50_us"]
-        yield (
-            f"alias: {times}; the last size takes {growth:.2g} times as long as the first;"
-            f" {copies:g} copies"
-        )

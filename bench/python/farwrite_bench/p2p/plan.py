@@ -12,8 +12,7 @@ from farwrite_bench._native import (
     ONE_WAY_BYTES,
     slots,
 )
-
-KIB, MIB, GIB = 2**10, 2**20, 2**30
+from farwrite_bench.sizes import GIB, KIB, MIB
 
 OPS = ("write", "read", "notify", "alias")
 FABRIC_OPS = {"shm": OPS, "tcp": ("write", "read", "notify")}
@@ -64,14 +63,10 @@ class Plan:
                     f"bench p2p: no operation '{op}' over {self.fabric};"
                     f" use {', '.join(FABRIC_OPS[self.fabric])}"
                 )
-        if self.wait not in ("poll", "block"):
-            raise InvalidArgument(f"bench p2p: --wait {self.wait}; use poll or block")
         if not 1 <= self.lanes <= MAX_LANES:
             raise InvalidArgument(f"bench p2p: {self.lanes} lanes; use --lanes 1 to {MAX_LANES}")
         if not 1 <= self.window <= 1024:
             raise InvalidArgument(f"bench p2p: window {self.window}; use --window 1 to 1024")
-        if self.rounds < 1:
-            raise InvalidArgument(f"bench p2p: {self.rounds} rounds; use --rounds 1 or more")
         if self.pool_bytes < 4 * MIB or self.pool_bytes % MIB != 0:
             raise InvalidArgument(
                 f"bench p2p: a pool of {self.pool_bytes} bytes; use at least 4M, in whole MiB"

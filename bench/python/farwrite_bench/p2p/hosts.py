@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -21,8 +20,17 @@ from farwrite import Channel, Device
 from farwrite.errors import Error, InvalidArgument, Unavailable
 from farwrite.units import format_size
 from farwrite_bench._native import Op, StreamTarget
+from farwrite_bench.harness.benchmark import Progress
+from farwrite_bench.p2p.pair import POLLING_SPIN_SECONDS
+from farwrite_bench.ratio import digits
+from farwrite_bench.report.parts import Facts
+from farwrite_bench.sizes import KIB, MIB
 
 OPS = ("write", "read")
+SIZES = (4 * KIB, 64 * KIB, MIB, 2 * MIB)
+POOL_BYTES, QUICK_POOL_BYTES = 256 * MIB, 16 * MIB
+WINDOW = 128
+"""The default of perftest."""
 ANSWER_SECONDS = 120.0
 """How long one side waits for a message; filling a large pool takes seconds."""
 
@@ -208,6 +216,14 @@ def _sum(one: Counters, other: Counters) -> Counters:
 class HostPlan:
     """A request of the asking side whose values are checked."""
 
+    peer: str
+    """The address at which the other host serves."""
+    fabric: str | None
+    """The fabric that Farwrite must use; None leaves the choice to Farwrite."""
+    listen: str | None
+    """The address at which this host listens; None: 127.0.0.1 alone."""
+    wait: str
+    """"poll" or "block"."""
     ops: tuple[str, ...]
     sizes: tuple[int, ...]
     window: int
@@ -228,10 +244,8 @@ class HostPlan:
                     f"bench p2p: a size of {format_size(size)}; use multiples of 8 bytes, up to"
                     f" --pool, {format_size(self.pool_bytes)}"
                 )
-        if not 1 <= self.window <= 1024 or self.rounds < 1 or self.transfers < 0:
-            raise InvalidArgument(
-                "bench p2p: use --window 1 to 1024, --rounds and --transfers of 1 or more"
-            )
+        if not 1 <= self.window <= 1024 or self.transfers < 0:
+            raise InvalidArgument("bench p2p: use --window 1 to 1024, --transfers of 1 or more")
 
     def series(self) -> list[Series]:
         """Make the series to measure."""
@@ -243,14 +257,25 @@ class HostPlan:
         return made
 
 
-def ask(
-    device: Device, endpoint: str, plan: HostPlan, progress: Callable[[float, str], None]
-) -> tuple[Json, list[Json]]:
-    """Measure with the serving side at `endpoint`; return facts of the channel, and the rows."""
-    with device.connect(endpoint) as channel:
+def open_device(fabric: str | None, listen: str | None, wait: str) -> Device:
+    """Open the device of one host."""
+    options: dict[str, Any] = {}
+    if fabric:
+        options["fabrics"] = [fabric]
+    if listen:
+        options["listen"] = listen
+    return Device(spin=POLLING_SPIN_SECONDS if wait == "poll" else 0.0, **options)
+
+
+def measure(plan: HostPlan, progress: Progress) -> Facts:
+    """Measure with the serving side; return ``channel``, what connects the hosts, and ``rows``."""
+    rows = []
+    with (
+        open_device(plan.fabric, plan.listen, plan.wait) as device,
+        device.connect(plan.peer) as channel,
+    ):
         asker = Asker(device, channel, plan.pool_bytes)
         all_series = plan.series()
-        rows = []
         for number, series in enumerate(all_series):
             progress(number / len(all_series), f"{series.op} {format_size(series.size)}")
             asker.warm_up(series)
@@ -259,7 +284,8 @@ def ask(
                 asker.round(series)
             rows.append(row(series))
         peer = channel.peer
-        return {"fabric": peer.fabric, "reason": peer.fabric_reason, "peer": peer.endpoint}, rows
+        there = {"fabric": peer.fabric, "reason": peer.fabric_reason, "peer": peer.endpoint}
+    return {"channel": there, "rows": rows}
 
 
 def row(series: Series) -> Json:
@@ -272,9 +298,9 @@ def row(series: Series) -> Json:
         "window": series.window,
         "transfers": series.transfers,
         "rounds": len(rates),
-        "gb_s": float(f"{statistics.median(rates):.4g}"),
-        "gb_s_spread": [float(f"{rate:.4g}") for rate in (min(rates), max(rates))],
-        "single_us": float(f"{series.single_us:.4g}"),
+        "gb_s": digits(statistics.median(rates)),
+        "gb_s_spread": [digits(min(rates)), digits(max(rates))],
+        "single_us": digits(series.single_us),
         "copies": round((series.ours.copies + series.theirs.copies) / measured, 3),
         "counters": {"asking": asdict(series.ours), "serving": asdict(series.theirs)},
         "verified": series.wrong_words == 0,

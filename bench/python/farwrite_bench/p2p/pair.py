@@ -130,7 +130,7 @@ class Pair:
             self._child = Program(
                 "bench p2p",
                 "the sending process",
-                [sys.executable, "-m", "farwrite_bench.peer"],
+                [sys.executable, "-m", "farwrite_bench.p2p.sender"],
                 descriptors=(stage,),
             )
             beginning = {**asdict(setup), "stage": stage, "endpoint": self._peer.endpoint}

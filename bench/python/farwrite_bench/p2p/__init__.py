@@ -1,0 +1,1 @@
+"""``farwrite bench p2p``: bytes between two processes, of one host or of two."""
