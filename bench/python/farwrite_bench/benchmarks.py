@@ -74,7 +74,7 @@ def _own(name: str, module: str) -> Entry:
 
 
 BENCHMARKS = (
-    _own("tensor", "tensor.command"),
+    Entry("tensor", "farwrite_bench.tensor.benchmark"),
     Entry("p2p", "farwrite_bench.p2p.benchmark"),
     _own("peers", "peers.command"),
     Entry("gpu", "farwrite_bench.gpu.benchmark"),

@@ -14,6 +14,7 @@ from farwrite_bench.cluster.transport import GRPC, PLUGIN, require
 from farwrite_bench.figures import write_json
 from farwrite_bench.options import add_choices, add_number, add_shared
 from farwrite_bench.record import Record
+from farwrite_bench.report.parts import Row
 from farwrite_bench.sizes import KIB, MIB
 from farwrite_bench.table import markdown_table, text_table
 from farwrite_bench.tensor.network import NETWORK_BYTES
@@ -29,9 +30,8 @@ from farwrite_bench.tensor.plan import (
     Case,
     TensorPlan,
 )
-from farwrite_bench.tensor.rows import Row
+from farwrite_bench.tensor.rows import failures
 from farwrite_bench.tensor.run import run as measure
-from farwrite_bench.tensor.tables import failures
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[Any]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ import pytest
 
 from bench_command import bench, result
 from farwrite_bench.cluster.readings import Readings
+from farwrite_bench.record import Record
 from farwrite_bench.tensor import run as bench_run
-from farwrite_bench.tensor.command import affordable
+from farwrite_bench.tensor.benchmark import BENCHMARK, beside_grpc, plan
 from farwrite_bench.tensor.plan import (
     CONSUMERS,
     DEFAULT_SIZES,
@@ -25,9 +27,9 @@ from farwrite_bench.tensor.plan import (
     Taken,
     TensorPlan,
     expected_seconds,
+    memory_of,
 )
-from farwrite_bench.tensor.rows import added, failed_row, make_row
-from farwrite_bench.tensor.tables import HEADERS, cells, failures, picture
+from farwrite_bench.tensor.rows import added, failed_row, failures, make_row, ratios
 
 KIB = 1024
 ROW_KEYS = {
@@ -187,23 +189,18 @@ def test_the_share_of_a_raw_socket_is_of_bandwidth() -> None:
     assert make_row(case, "raw", raw, None, 0.1, raw)["of_raw"] is None
 
 
-def test_the_picture_has_a_colour_for_every_transport() -> None:
-    rows = [
-        {
-            "transport": key,
-            "consumer": "reduce_max",
-            "size": 4096,
-            "added_us": 5.0,
-            "added_us_ci": [4.0, 6.0],
-            "error": None,
-        }
-        for key in TRANSPORTS
-    ]
-    drawn = picture(rows)
-    for key in TRANSPORTS:
-        assert f'<g class="{key}">' in drawn
-        assert f"svg.chart .{key} {{ --own: var(--{key}); }}" in drawn
-        assert drawn.count(f"--{key}: #") == 2, f"{key}: a colour in light and one in dark"
+def test_what_a_tensor_adds_is_compared_with_stock_grpc() -> None:
+    def row(transport: str, added_us: float | None, **more: Any) -> dict[str, Any]:
+        found = {"consumer": "slice", "size": 16, "transport": transport, "added_us": added_us}
+        return {**found, "error": None, **more}
+
+    rows = [row("grpc", 80.0), row("staged", 40.0), row("farwrite", 20.0), row("local", 10.0)]
+    shares = [each["of_grpc"] for each in beside_grpc({"rows": rows})]
+    assert shares == [1.0, 0.5, 0.25, None], "one process is no transport"
+    assert ratios({"rows": rows}, "grpc") == [("slice", 16, 4.0)]
+    rows[0] = row("grpc", None, error="too large")
+    assert [each["of_grpc"] for each in beside_grpc({"rows": rows})] == [None] * 4
+    assert ratios({"rows": rows}, "grpc") == []
 
 
 def test_a_transport_that_fails_does_not_stop_the_others() -> None:
@@ -224,15 +221,36 @@ def test_a_transport_that_fails_does_not_stop_the_others() -> None:
     plan = TensorPlan(("grpc", "local"), (case,), rounds=5, case_seconds=1)
     rows = bench_run._measure(plan, Processes(), case, lambda share: None)  # type: ignore[arg-type]
     assert [row["error"] is None for row in rows] == [False, True]
-    assert {len(line) for line in cells(rows)} == {len(HEADERS)}
+    (table,) = BENCHMARK.tables
+    assert table.cells({"rows": rows})[0][4:6] == ["failed", "-"]
     assert list(failures(rows)) == ["grpc, reduce_max, 16 B: UnavailableError: too large"]
     assert failed_row(case, "grpc", "x", 0).keys() >= ROW_KEYS
 
 
+def options(**changes: Any) -> argparse.Namespace:
+    facts = {
+        **{"transport": None, "consumer": ("slice",), "sizes": (KIB,), "chain": False},
+        **{"rounds": 2, "seconds": 1.0, "fabric": None},
+    }
+    return argparse.Namespace(**{**facts, **changes})
+
+
+def test_the_options_choose_transports_and_cases() -> None:
+    made = plan(options(chain=True), Record("tensor", quick=True))
+    assert "raw" not in made.transports and made.cases == (Case("slice", KIB), Case("chain", 256))
+    record = Record("tensor", quick=True)
+    made = plan(options(fabric="tcp", sizes=(0,), consumer=("slice", "parallel")), record)
+    assert "raw" in made.transports and made.cases == (Case("parallel", 4 * KIB),)
+    assert "TCP_NODELAY" in record.notes[-1]
+
+
 def test_takes_no_more_memory_than_there_is() -> None:
     gib = 1 << 30
-    assert affordable([KIB, gib], ["grpc", "farwrite"], 64 * gib) == [KIB, gib]
-    assert affordable([KIB, gib], ["grpc", "farwrite"], 8 * gib) == [KIB]
+    both = ("grpc", "farwrite")
+    assert memory_of(gib, both, over_tcp=False) == (4 + 4 + 1.5) * gib
+    assert memory_of(gib, both, over_tcp=True) == (4 + 4 + 1.5 + 1) * gib
+    assert memory_of(2 * gib, both, over_tcp=False) == (4 + 3) * gib, "gRPC cannot send as much"
+    assert memory_of(0, both, over_tcp=True) == 0
 
 
 @pytest.mark.parametrize("option", [["--sizes", "5"], ["--sizes", "big"], ["--transport", "x"]])

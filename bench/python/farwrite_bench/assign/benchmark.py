@@ -28,8 +28,7 @@ from farwrite_bench.ratio import ratio_of_rounds
 from farwrite_bench.record import Record
 from farwrite_bench.report.parts import Facts, Gain, Row, rows_of
 from farwrite_bench.tensor.cluster import Bench, bench
-from farwrite_bench.tensor.command import SPARE_BYTES
-from farwrite_bench.tensor.plan import GRPC_LIMIT, LOCAL, Block, Case, Close, Open
+from farwrite_bench.tensor.plan import GRPC_LIMIT, LOCAL, SPARE_BYTES, Block, Case, Close, Open
 from farwrite_bench.tensor.rows import fabric, median_ms
 from farwrite_bench.tensor.run import WARM_UP_STEPS, RefusedError, block, order
 

@@ -105,6 +105,11 @@ def control_calls(total: Mapping[str, float], steps: int) -> dict[str, float]:
     }
 
 
+def write_control(calls: Mapping[str, float]) -> str:
+    """Format the control calls of a step: by Farwrite + by gRPC."""
+    return f"{calls['farwrite']:.3g} + {calls['grpc']:.3g}"
+
+
 def spent(before: list[Readings], after: list[Readings]) -> dict[str, float]:
     """Add up the differences between two readings over all processes.
 

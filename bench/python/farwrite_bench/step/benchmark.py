@@ -16,7 +16,7 @@ from farwrite_bench.cluster.forked import ForkedTask
 from farwrite_bench.cluster.group import Group, Take, Turn, in_turn, totals
 from farwrite_bench.cluster.plugin import programs
 from farwrite_bench.cluster.process import free_addresses
-from farwrite_bench.cluster.readings import control_calls
+from farwrite_bench.cluster.readings import control_calls, write_control
 from farwrite_bench.cluster.seat import Seat, Threads
 from farwrite_bench.cluster.transport import CONTROL, FARWRITE, GRPC, fabric_in_words, forced
 from farwrite_bench.harness import option
@@ -28,7 +28,6 @@ from farwrite_bench.record import Record
 from farwrite_bench.report.parts import Facts, Gain, Row, rows_of
 from farwrite_bench.step.kinds import KINDS, Begin, Count, Kind
 from farwrite_bench.tensor.plan import LOCAL
-from farwrite_bench.tensor.tables import control
 
 CONTROL_OFF = replace(
     FARWRITE,
@@ -300,7 +299,7 @@ BENCHMARK = Benchmark(
                 spread("spread", "of_grpc", ".2f"),
                 ratio("of local", "of_local", ".1f"),
                 Column("cpu ms", "cpu_ms", ".3f"),
-                Column("control", "control", control),
+                Column("control", "control", write_control),
                 Column("socket bytes", "socket_bytes", ".0f"),
             )
         ),

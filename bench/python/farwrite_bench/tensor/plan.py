@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from farwrite_bench.benchmarks import suites
@@ -94,6 +95,18 @@ OTHER_MEMORY_PER_SIZE = 2.5
 """Memory of a transport's servers, in tensors."""
 TCP_MEMORY_PER_SIZE = 1.0
 """Additional memory over tcp, where the consumer's task has its own bytes."""
+SPARE_BYTES = 4 * GIB
+"""Memory for the interpreters, each of which loads TensorFlow."""
+
+
+def memory_of(size: int, transports: Sequence[str], *, over_tcp: bool) -> float:
+    """Return the memory of a run with a tensor of `size` bytes; the small cases need little."""
+    return bool(size) * SPARE_BYTES + size * sum(
+        MEMORY_PER_SIZE.get(key, OTHER_MEMORY_PER_SIZE)
+        + (TCP_MEMORY_PER_SIZE if over_tcp and not TRANSPORTS[key].stock else 0.0)
+        for key in transports
+        if key not in ENCODED or size < GRPC_LIMIT
+    )
 
 
 @dataclass(frozen=True)

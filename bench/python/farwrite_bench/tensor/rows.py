@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from farwrite.units import format_size
 from farwrite_bench.cluster.readings import control_calls, spent
+from farwrite_bench.cluster.transport import FARWRITE
+from farwrite_bench.report.parts import Facts, Row, rows_of
 from farwrite_bench.tensor.plan import KNOWN, LOCAL, RAW, Block, Case
 
 RESAMPLES = 2000
 CONFIDENCE = 95
-
-Row = dict[str, Any]
 
 
 def make_row(
@@ -94,22 +95,42 @@ def _median_ratio(mine: Sequence[Block], local: Sequence[Block], control: float)
 
 def failed_row(case: Case, transport: str, error: str, load: float) -> Row:
     """Make the row of a case that `transport` could not run."""
-    nothing = ("step_ms", "empty_step_ms", "added_us", "added_us_ci", "copies", "socket_bytes")
+    nothing = (
+        *("step_ms", "empty_step_ms", "added_us", "added_us_ci", "copies", "socket_bytes"),
+        *("grpc_tensor_calls", "control", "cpu_ms", "vs_local", "vs_local_same_control", "of_raw"),
+    )
     return {
         "transport": transport,
         "fabric": fabric(transport, []),
         "consumer": case.consumer,
         "size": case.size,
-        **dict.fromkeys(
-            (
-                *(*nothing, "grpc_tensor_calls", "control", "cpu_ms"),
-                *("vs_local", "vs_local_same_control", "of_raw"),
-            )
-        ),
+        **dict.fromkeys(nothing),
         "steps": 0,
         "load": round(load, 2),
         "error": error,
     }
+
+
+def failures(rows: Sequence[Row]) -> Iterator[str]:
+    """Give the reason for each row without figures."""
+    for row in rows:
+        if row["error"] is not None:
+            what = f"{row['transport']}, {row['consumer']}, {format_size(row['size'])}"
+            yield f"{what}: {row['error'].splitlines()[0][:300]}"
+
+
+def ratios(facts: Facts, theirs: str, ours: str = FARWRITE.key) -> list[tuple[str, int, float]]:
+    """Return how many times less `ours` adds than `theirs`: consumer, size and ratio."""
+    added = {
+        (row["consumer"], row["size"], row["transport"]): row["added_us"] for row in rows_of(facts)
+    }
+    return [
+        (consumer, size, other / mine)
+        for (consumer, size, transport), mine in added.items()
+        if transport == ours and mine > 0
+        for other in [added.get((consumer, size, theirs))]
+        if other is not None and other > 0
+    ]
 
 
 def added(blocks: Sequence[Block]) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from farwrite.errors import Internal
 from farwrite.units import format_size
+from farwrite_bench.harness.benchmark import Progress
+from farwrite_bench.report.parts import Row
 from farwrite_bench.tensor.cluster import Bench, bench
 from farwrite_bench.tensor.plan import (
     FEWEST_ROUNDS,
@@ -23,12 +25,10 @@ from farwrite_bench.tensor.plan import (
     Taken,
     TensorPlan,
 )
-from farwrite_bench.tensor.rows import Row, failed_row, make_row
+from farwrite_bench.tensor.rows import failed_row, make_row
 
 WARM_UP_STEPS = 2
 """Steps before each block, which are not measured."""
-
-Progress = Callable[[float, str], None]
 
 
 def run(plan: TensorPlan, progress: Progress, logs: Path) -> list[Row]:

@@ -9,8 +9,9 @@ from farwrite.units import format_size
 from farwrite_bench.box.networks import NETWORKS
 from farwrite_bench.report.files import Run
 from farwrite_bench.report.parts import Facts, Row, figure, rows_of
-from farwrite_bench.report.sections import grpc, tensor
+from farwrite_bench.report.sections import grpc
 from farwrite_bench.table import times
+from farwrite_bench.tensor.rows import ratios
 from farwrite_experiments.convergence.tables import goal
 from farwrite_experiments.convergence.tasks import TASKS
 from farwrite_experiments.sections import train
@@ -50,7 +51,7 @@ def _span(values: Sequence[float], unit: str = "x") -> str:
 def _tensor(theirs: str, runs: Sequence[Run]) -> str:
     parts = []
     for facts in _facts(runs, "tensor"):
-        found = [each for each in tensor.ratios(facts, theirs) if each[0] == "reduce_max"]
+        found = [each for each in ratios(facts, theirs) if each[0] == "reduce_max"]
         if found:
             sizes = [size for _, size, _ in found]
             fabrics = _fabrics(row for row in rows_of(facts) if row["transport"] == "farwrite")
