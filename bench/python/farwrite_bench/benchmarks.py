@@ -76,7 +76,7 @@ def _own(name: str, module: str) -> Entry:
 BENCHMARKS = (
     Entry("tensor", "farwrite_bench.tensor.benchmark"),
     Entry("p2p", "farwrite_bench.p2p.benchmark"),
-    _own("peers", "peers.command"),
+    Entry("peers", "farwrite_bench.peers.benchmark"),
     Entry("gpu", "farwrite_bench.gpu.benchmark"),
     _own("box", "box.command"),
     _own("grpc", "grpc.command"),

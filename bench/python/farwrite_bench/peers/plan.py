@@ -44,8 +44,6 @@ class Plan:
     quick: bool
 
     def __post_init__(self) -> None:
-        if self.rounds < 1:
-            raise InvalidArgument(f"bench peers: {self.rounds} rounds; use --rounds 1 or more")
         for size in self.sizes:
             if size < 8 or size % 8 != 0:
                 raise InvalidArgument(

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import statistics
-from collections.abc import Sequence
-from typing import Any
 
 from farwrite_bench._native import ONE_WAY_BYTES
 from farwrite_bench.peers.peer import FARWRITE, LIMIT, Peer
 from farwrite_bench.peers.plan import AHEAD_FROM, SMALL_LIMIT, Plan
 from farwrite_bench.peers.run import Result, Turns
-from farwrite_bench.ratio import ratio_of_rounds
+from farwrite_bench.ratio import digits, percentile, ratio_of_rounds
+from farwrite_bench.report.parts import Row
 
-Row = dict[str, Any]
 UCX = "ucx"
 
 
 def make_rows(plan: Plan, result: Result) -> list[Row]:
-    """Make one row for each size and peer, and one for each that is missing or failed."""
+    """Make one row for each size and peer, and one for each that is missing or failed.
+
+    All have the same keys: a figure that is missing is null.
+    """
     rows = [
         _row(peer, size, turns, result)
         for size, turns in result.turns.items()
@@ -28,10 +28,10 @@ def make_rows(plan: Plan, result: Result) -> list[Row]:
     for peer in plan.peers:
         failed = result.failed.get(peer.key)
         if failed is not None:
-            rows.append(_without_figures(peer, size=failed.size, error=failed.why))
+            rows.append({**_nothing(peer), "size": failed.size, "error": failed.why})
         if peer.key in result.missing:
             missing = result.missing[peer.key]
-            rows.append(_without_figures(peer, missing=missing, install=peer.install))
+            rows.append({**_nothing(peer), "missing": missing, "install": peer.install})
     return rows
 
 
@@ -40,46 +40,14 @@ def _failed_at(peer: Peer, size: int, result: Result) -> bool:
     return failed is not None and failed.size == size
 
 
-FIGURES = (
-    "variant",
-    "p50_us",
-    "p99_us",
-    "gb_s",
-    "cpu_s_per_gb",
-    "copies",
-    "ratio_of",
-    "ratio_to_limit",
-    "of_farwrite",
-    "why",
-    "target",
-    "target_met",
-    "p50_us_rounds",
-    "gb_s_rounds",
-    "rounds",
-    "settings",
-)
-
-
-def _without_figures(
-    peer: Peer,
-    *,
-    size: int | None = None,
-    error: str | None = None,
-    missing: str | None = None,
-    install: str | None = None,
-) -> Row:
-    return {
-        **_named(peer),
-        "size": size,
-        **dict.fromkeys(FIGURES),
-        "error": error,
-        "missing": missing,
-        "install": install,
-    }
-
-
-def _named(peer: Peer) -> Row:
-    return {"peer": peer.key, "name": peer.name, "language": peer.language}
+def _nothing(peer: Peer) -> Row:
+    figures = (
+        *("size", "variant", "p50_us", "p99_us", "gb_s", "cpu_s_per_gb", "copies", "ratio_of"),
+        *("ratio_to_limit", "of_farwrite", "why", "target", "target_met", "p50_us_rounds"),
+        *("gb_s_rounds", "rounds", "settings", "error", "missing", "install"),
+    )
+    named = {"peer": peer.key, "name": peer.name, "language": peer.language}
+    return {**named, **dict.fromkeys(figures)}
 
 
 def _row(peer: Peer, size: int, turns: dict[str, Turns], result: Result) -> Row:
@@ -92,13 +60,13 @@ def _row(peer: Peer, size: int, turns: dict[str, Turns], result: Result) -> Row:
     least = least_gain(peer.key, size) if compared else None
     copies = mine.copies
     return {
-        **_named(peer),
+        **_nothing(peer),
         "size": size,
         "variant": mine.variant,
-        "p50_us": _digits(statistics.median(mine.samples_us)),
-        "p99_us": _digits(_percentile(mine.samples_us, 0.99)),
-        "gb_s": _digits(statistics.median(mine.gb_s)),
-        "cpu_s_per_gb": _digits(statistics.median(mine.cpu_s_per_gb)),
+        "p50_us": digits(statistics.median(mine.samples_us)),
+        "p99_us": digits(percentile(mine.samples_us, 0.99)),
+        "gb_s": digits(statistics.median(mine.gb_s)),
+        "cpu_s_per_gb": digits(statistics.median(mine.cpu_s_per_gb)),
         "copies": peer.copies(size) if copies is None else round(copies, 3),
         "ratio_of": "gb_s" if by_rate else "p50_us",
         "ratio_to_limit": _share(mine, limit, by_rate) if peer.key != LIMIT else None,
@@ -108,13 +76,10 @@ def _row(peer: Peer, size: int, turns: dict[str, Turns], result: Result) -> Row:
         "target_met": None
         if least is None or of_farwrite is None
         else bool(of_farwrite["median"] >= round(least, 3)),
-        "p50_us_rounds": [_digits(each) for each in mine.p50_us],
-        "gb_s_rounds": [_digits(each) for each in mine.gb_s],
+        "p50_us_rounds": [digits(each) for each in mine.p50_us],
+        "gb_s_rounds": [digits(each) for each in mine.gb_s],
         "rounds": len(mine.gb_s),
         "settings": result.settings[peer.key],
-        "error": None,
-        "missing": None,
-        "install": None,
     }
 
 
@@ -132,12 +97,3 @@ def _share(mine: Turns | None, other: Turns | None, by_rate: bool) -> dict[str, 
     if by_rate:
         return ratio_of_rounds(mine.gb_s, other.gb_s)
     return ratio_of_rounds(other.p50_us, mine.p50_us)
-
-
-def _percentile(samples: Sequence[float], share: float) -> float:
-    ordered = sorted(samples)
-    return ordered[min(math.ceil(share * len(ordered)), len(ordered)) - 1]
-
-
-def _digits(value: float) -> float:
-    return float(f"{value:.4g}")

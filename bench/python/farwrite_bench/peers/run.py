@@ -5,18 +5,17 @@ from __future__ import annotations
 import contextlib
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from farwrite.errors import Error, Internal, NotFound
 from farwrite.units import format_size
 from farwrite_bench.cluster.group import in_turn
+from farwrite_bench.harness.benchmark import Progress
 from farwrite_bench.peers.peer import Latency, Peer, Running, Stream
 from farwrite_bench.peers.plan import WINDOW, Counts, Plan
 from farwrite_bench.peers.site import Ground, Site
-
-Progress = Callable[[float, str], None]
 
 
 @dataclass
