@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 from pathlib import Path
+from typing import Any
 
+from farwrite_bench.harness.benchmark import Benchmark
+from farwrite_bench.harness.command import add_parser
+from farwrite_bench.record import Record
 from farwrite_bench.report.files import read_file
 from farwrite_bench.report.parts import Facts
 from warm_python import run_python
@@ -20,3 +25,14 @@ def result(path: Path, benchmark: str) -> Facts:
     run = read_file(path)
     assert run.benchmark == benchmark
     return run.facts
+
+
+def planned(benchmark: Benchmark[Any], *words: str) -> tuple[Any, Record]:
+    """Return the plan that a benchmark makes of its options, and the record with its notes."""
+    parser = argparse.ArgumentParser()
+    add_parser(benchmark, parser.add_subparsers())
+    arguments = parser.parse_args([benchmark.name, *words])
+    for option in benchmark.options:
+        option.resolve(arguments)
+    record = Record(benchmark.name, quick=arguments.quick)
+    return benchmark.plan(arguments, record), record

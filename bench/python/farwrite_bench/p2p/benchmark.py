@@ -110,7 +110,7 @@ def measure(plan: Plan | HostPlan, progress: Progress, logs: Path) -> Facts:
     """Measure within this host, or with another one."""
     if isinstance(plan, HostPlan):
         return hosts.measure(plan, progress)
-    return run(plan, progress)
+    return run(plan, progress, logs)
 
 
 def settings(plan: Plan | HostPlan) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from farwrite.errors import Internal
@@ -87,14 +88,14 @@ class Measurement:
             return
         transfers = self.case.verify_transfers()
         ours, theirs = self.pair.run(self.phase("verify", transfers=transfers))
-        self.ours.bad += ours.bad + int(theirs["bad"])
+        self.ours.bad += ours.bad + theirs.bad
         self.ours.transfers += transfers
 
     def first_transfer(self) -> None:
         """Time the first transfer of this size."""
         one_way = self.case.latency_transfers()
         ours, theirs = self.pair.run(self.phase("latency", transfers=min(one_way, 4)))
-        samples = ours.samples_us or theirs["samples_us"]
+        samples = ours.samples_us or theirs.samples_us
         self.first_us = samples[0]
 
     def choose_kernel(self) -> None:
@@ -145,10 +146,10 @@ class Measurement:
     def _latency(self, side: Side, *, limit: bool) -> None:
         transfers = self.case.latency_transfers()
         ours, theirs = self.pair.run(self.phase("latency", limit=limit, transfers=transfers))
-        samples = ours.samples_us or theirs["samples_us"]
+        samples = ours.samples_us or theirs.samples_us
         side.samples_us += samples
         side.p50_us.append(statistics.median(samples))
-        side.bad += ours.bad + int(theirs["bad"])
+        side.bad += ours.bad + theirs.bad
 
     def _bandwidth(
         self, side: Side, transfers: int, *, limit: bool, touch: bool
@@ -157,19 +158,19 @@ class Measurement:
         ours, theirs = self.pair.run(
             self.phase("bandwidth", limit=limit, touch=touch, transfers=transfers)
         )
-        seconds = ours.seconds if self.case.op == "read" else float(theirs["seconds"])
-        side.bad += ours.bad + int(theirs["bad"])
+        seconds = ours.seconds if self.case.op == "read" else theirs.seconds
+        side.bad += ours.bad + theirs.bad
         if not limit:
-            side.copies = (ours.copies + int(theirs["copies"])) / transfers
-            side.registrations += ours.registrations + int(theirs["registrations"])
+            side.copies = (ours.copies + theirs.copies) / transfers
+            side.registrations += ours.registrations + theirs.registrations
             side.transfers += transfers
         gigabytes = self.case.size * transfers / 1e9
-        cpu = (ours.cpu_seconds + float(theirs["cpu_seconds"])) / gigabytes if gigabytes else 0.0
+        cpu = (ours.cpu_seconds + theirs.cpu_seconds) / gigabytes if gigabytes else 0.0
         return gigabytes / seconds, transfers / seconds, cpu
 
 
-def run(plan: Plan, progress: Progress) -> Facts:
-    """Run the whole plan.
+def run(plan: Plan, progress: Progress, logs: Path) -> Facts:
+    """Run the whole plan; the output of the senders goes to `logs`.
 
     Returns
     -------
@@ -188,7 +189,7 @@ def run(plan: Plan, progress: Progress) -> Facts:
     for op in plan.ops:
         steps.next(f"{op}: start both processes")
         setup = Setup(op, plan.fabric, plan.lanes, plan.pool_bytes, plan.wait)
-        with Pair(setup) as pair:
+        with Pair(setup, logs / f"{op}.log") as pair:
             first_use.append({"op": op, **_first_use(pair, plan)})
             rows += (make_row(_measure(pair, each, plan, steps), plan) for each in cases(plan, op))
     return {"first_use": first_use, "rows": rows}
@@ -212,19 +213,19 @@ def _measure(pair: Pair, case: Case, plan: Plan, steps: _Steps) -> Measurement:
 def _first_use(pair: Pair, plan: Plan) -> dict[str, Any]:
     """Collect the costs of starting, and pass over the pool once, so that later ones are steady."""
     op = pair.setup.op
-    ours, theirs = pair.first_use
+    ours, theirs = pair.costs
     facts = {
         "pool_bytes": plan.pool_bytes,
-        "allocate_s": max(ours.allocate_seconds, float(theirs["allocate_seconds"])),
-        "open_s": max(ours.open_seconds, float(theirs["open_seconds"])),
-        "registrations": ours.registrations + int(theirs["registrations"]),
+        "allocate_s": max(ours.allocate_seconds, theirs.allocate_seconds),
+        "open_s": max(ours.open_seconds, theirs.open_seconds),
+        "registrations": ours.registrations + theirs.registrations,
     }
     if op == "notify":
         return facts
     for limit in (True, False):
         phase = Phase(op, "bandwidth", limit, MIB, plan.pool_bytes // MIB, seed=4000 + limit)
         receiver, sender = pair.run(phase)
-        seconds = receiver.seconds if op == "read" else float(sender["seconds"])
+        seconds = receiver.seconds if op == "read" else sender.seconds
         facts["limit_first_pass_gb_s" if limit else "first_pass_gb_s"] = round(
             plan.pool_bytes / seconds / 1e9, 3
         )

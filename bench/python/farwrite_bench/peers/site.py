@@ -39,7 +39,7 @@ class Ground:
     def pair(self) -> pair.Pair:
         """The processes of Farwrite's C++ loops, which also run the raw loop."""
         setup = pair.Setup("write", "shm", 1, self.pool_bytes, "poll")
-        return self.stack.enter_context(pair.Pair(setup))
+        return self.stack.enter_context(pair.Pair(setup, self.logs / "farwrite.log"))
 
 
 @dataclass

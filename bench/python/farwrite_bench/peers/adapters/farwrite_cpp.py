@@ -40,17 +40,17 @@ class CppLoops:
     def latency(self, size: int, transfers: int) -> Latency:
         """Make transfers one at a time."""
         ours, theirs = self._pair.run(self._phase("latency", size, transfers, self._kernels[0]))
-        return Latency(ours.samples_us or theirs["samples_us"], ours.bad + int(theirs["bad"]))
+        return Latency(ours.samples_us or theirs.samples_us, ours.bad + theirs.bad)
 
     def stream(self, size: int, transfers: int) -> Stream:
         """Make transfers, the window at a time."""
         ours, theirs = self._pair.run(self._phase("bandwidth", size, transfers, self._kernels[1]))
         return Stream(
             transfers,
-            float(theirs["seconds"]),
-            ours.cpu_seconds + float(theirs["cpu_seconds"]),
-            ours.bad + int(theirs["bad"]),
-            1.0 if self._limit else (ours.copies + int(theirs["copies"])) / transfers,
+            theirs.seconds,
+            ours.cpu_seconds + theirs.cpu_seconds,
+            ours.bad + theirs.bad,
+            1.0 if self._limit else (ours.copies + theirs.copies) / transfers,
         )
 
     def _phase(self, kind: str, size: int, transfers: int, kernel: str) -> Phase:
