@@ -4,12 +4,11 @@
 #include <cstddef>
 #include <utility>
 
+#include "clock.h"
 #include "farwrite/box.h"
 
 namespace farwrite::bench {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kWarmUp = 1000;
 constexpr ErrorContext kWhere{.operation = "bench box latency", .peer = {}, .fabric = {}};

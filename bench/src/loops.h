@@ -1,13 +1,13 @@
 // Code that the sender's and the receiver's loops share: payload numbers, and threads per lane.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "clock.h"
 #include "farwrite_path.h"
 #include "meter.h"
 #include "peer.h"
@@ -16,10 +16,6 @@
 #include "raw_tcp.h"
 
 namespace farwrite::bench {
-
-using Clock = std::chrono::steady_clock;
-
-inline std::int64_t now_ns() { return Clock::now().time_since_epoch().count(); }
 
 // The number in a payload's first word. All transfers of a run differ in `high`. The low bits hold
 // the place at the sender; the receiver computes the expected sum from it.

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "clock.h"
 #include "farwrite/farwrite.h"
 #include "owned_fd.h"
 #include "raw_limits.h"
@@ -21,14 +22,8 @@
 namespace farwrite::bench {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr std::uint64_t kPageBytes = 4096;
 constexpr ErrorContext kWhere{.operation = "bench memory", .peer = {}, .fabric = {}};
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 void touch_pages(std::byte* data, std::uint64_t bytes) {
   // volatile, because the compiler removes stores to malloc's memory that is freed without a read.

@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "clock.h"
 #include "farwrite/copy.h"
 #include "raw_tcp.h"
 #include "stamps.h"
@@ -9,15 +10,9 @@
 namespace farwrite::bench {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr std::chrono::seconds kConnectTimeout{20};
 constexpr std::string_view kPoolName = "bench.pool";
 constexpr std::string_view kEchoName = "bench.echo";
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 Status invalid(std::string_view cause, std::string_view remedy) {
   return Status::error(StatusCode::kInvalidArgument, {.operation = "bench p2p"}, cause, remedy);

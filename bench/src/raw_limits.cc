@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "deadline.h"
+#include "clock.h"
 
 namespace farwrite::bench {
 namespace {

@@ -9,7 +9,7 @@
 #include <chrono>
 #include <utility>
 
-#include "deadline.h"
+#include "clock.h"
 
 namespace farwrite::bench {
 namespace {

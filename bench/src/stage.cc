@@ -11,7 +11,7 @@
 #include <ctime>
 #include <new>
 
-#include "deadline.h"
+#include "clock.h"
 
 namespace farwrite::bench {
 namespace {

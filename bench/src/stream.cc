@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "clock.h"
+
 namespace farwrite::bench {
 namespace {
 
@@ -49,7 +51,7 @@ Result<double> StreamTarget::run(MutableByteView local, const Stream& stream) {
     return Status();
   };
 
-  const auto start = std::chrono::steady_clock::now();
+  const Clock::time_point start = Clock::now();
   for (std::uint64_t i = 0; i < stream.transfers; ++i) {
     if (i - ended == stream.depth) FARWRITE_RETURN_IF_ERROR(wait_for(ended + batch));
     const std::uint64_t offset = i % places * stream.size;
@@ -60,7 +62,7 @@ Result<double> StreamTarget::run(MutableByteView local, const Stream& stream) {
   }
   FARWRITE_RETURN_IF_ERROR(wait_for(stream.transfers));
   if (stream.op == Op::kWrite) FARWRITE_RETURN_IF_ERROR(channel_.flush().wait(kTimeout));
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return seconds_since(start);
 }
 
 }  // namespace farwrite::bench

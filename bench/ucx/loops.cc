@@ -1,30 +1,14 @@
-#include "loops.h"
-
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <deque>
 #include <vector>
 
+#include "clock.h"
+#include "peer.h"
 #include "phase.h"
 #include "stamps.h"
 
 namespace farwrite::bench::ucx {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-std::int64_t now_ns() { return Clock::now().time_since_epoch().count(); }
-
-// User and system time of all threads of this process.
-double cpu_seconds() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
 
 constexpr std::uint64_t kDataTag = std::uint64_t{1} << 40, kAnswerTag = std::uint64_t{2} << 40;
 
@@ -111,7 +95,7 @@ class Loop {
     } else {
       stream();
     }
-    figures_.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    figures_.seconds = seconds_since(start);
     restore();
   }
 

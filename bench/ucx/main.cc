@@ -19,7 +19,7 @@
 #include <sstream>
 #include <string>
 
-#include "loops.h"
+#include "peer.h"
 #include "stamps.h"
 
 namespace farwrite::bench::ucx {

@@ -12,6 +12,12 @@ void require(ucs_status_t status, const char* what) {
   throw std::runtime_error(std::string(what) + ": " + ucs_status_string(status));
 }
 
+void tell(Blob& blob, const void* bytes, std::size_t size, std::uint64_t address = 0) {
+  if (size > blob.bytes.size()) throw std::runtime_error("UCX's address is too long");
+  std::memcpy(blob.bytes.data(), bytes, size);
+  blob.address = address;
+}
+
 const ucp_request_param_t kNothing{};
 
 }  // namespace
@@ -42,7 +48,7 @@ Peer::Peer(Shared& shared, bool receives, std::uint64_t pool_bytes)
   ucp_address_t* address = nullptr;
   std::size_t size = 0;
   require(ucp_worker_get_address(worker_, &address, &size), "ucp_worker_get_address");
-  tell(shared_.worker[receives ? 0 : 1], address, size, 0);
+  tell(shared_.worker[receives ? 0 : 1], address, size);
   ucp_worker_release_address(worker_, address);
   void* key = nullptr;
   require(ucp_rkey_pack(context_, mapping_, &key, &size), "ucp_rkey_pack");
@@ -77,13 +83,6 @@ Peer::~Peer() {
   if (mapping_ != nullptr) ucp_mem_unmap(context_, mapping_);
   if (worker_ != nullptr) ucp_worker_destroy(worker_);
   if (context_ != nullptr) ucp_cleanup(context_);
-}
-
-void Peer::tell(Blob& blob, const void* bytes, std::size_t size, std::uint64_t address) {
-  if (size > blob.bytes.size()) throw std::runtime_error("UCX's address is too long");
-  std::memcpy(blob.bytes.data(), bytes, size);
-  blob.size = size;
-  blob.address = address;
 }
 
 std::uint64_t Peer::flag() const {

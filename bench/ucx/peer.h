@@ -10,11 +10,6 @@
 
 namespace farwrite::bench::ucx {
 
-// A counter that the other process raises by a put, and the payload of a ping-pong behind it.
-struct alignas(128) Flag {
-  std::uint64_t value;
-};
-
 // Failures are std::runtime_error. Thread-compatible.
 class Peer {
  public:
@@ -50,8 +45,6 @@ class Peer {
   static constexpr std::uint64_t kEcho = 4096;
   static constexpr std::uint64_t kHeader = kEcho + (std::uint64_t{1} << 20);
 
-  void tell(Blob& blob, const void* bytes, std::size_t size, std::uint64_t address);
-
   Shared& shared_;
   const bool receives_;
   const std::uint64_t data_bytes_;
@@ -63,5 +56,9 @@ class Peer {
   ucp_rkey_h key_ = nullptr;
   std::uint64_t remote_ = 0;  // address of the other process's memory, as UCX takes it
 };
+
+// Runs this process's side of the loop of shared.order, between two meetings. The loops are the
+// same as Farwrite's (bench/src/p2p_sender.cc, p2p_receiver.cc).
+void run(Peer& peer, Figures& figures);
 
 }  // namespace farwrite::bench::ucx

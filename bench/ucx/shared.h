@@ -13,7 +13,7 @@
 #include <new>
 #include <stdexcept>
 
-#include "deadline.h"
+#include "clock.h"
 
 namespace farwrite::bench::ucx {
 
@@ -42,7 +42,6 @@ struct Figures {
 
 // Bytes that one process tells the other: its worker's address, or a key to its memory.
 struct Blob {
-  std::uint64_t size = 0;
   std::uint64_t address = 0;
   std::array<std::byte, 4096> bytes;
 };

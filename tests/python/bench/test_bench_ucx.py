@@ -1,16 +1,14 @@
 """UCX in ``bench peers``, without UCX: its ways, its errors and its program's protocol."""
 
 import importlib.util
-import json
 import sys
 
 import pytest
 
 from farwrite.errors import NotFound, PeerDead
-from farwrite_bench.peers.adapters.ucx import UcxLoops
+from farwrite_bench.peers.adapters.ucx import UcxLoops, build, environment, find_library, settings
+from farwrite_bench.program import Program
 from farwrite_bench.sizes import MIB
-from farwrite_bench.ucx import build
-from farwrite_bench.ucx.program import Figures, UcxProgram, settings
 
 ANSWERS = """
 import json, os, sys
@@ -27,16 +25,18 @@ class Faked:
     """A program that takes these times, by way, and reads at these rates."""
 
     def __init__(self, p50_us, gb_s, bad=0):
-        self.identity = {"version": "1", "library": "lib"}
         self.p50_us, self.gb_s, self.bad = p50_us, gb_s, bad
         self.seeds = []
 
-    def run(self, way, kind, size, transfers, *, seed, window=1):
+    def answer(self):
+        return {"version": "1", "library": "lib"}
+
+    def ask(self, way, kind, size, transfers, window, seed):
         self.seeds.append(seed)
-        if kind == "latency":
-            return Figures(1.0, 1.0, self.bad, [self.p50_us[way]] * transfers)
-        assert window == 4
-        return Figures(size * transfers / 1e9 / self.gb_s[way], 1.0, self.bad, [])
+        assert window == (1 if kind == "latency" else 4)
+        seconds = size * transfers / 1e9 / self.gb_s[way]
+        samples_us = [self.p50_us[way]] * transfers if kind == "latency" else []
+        return {"seconds": seconds, "cpu_seconds": 1.0, "bad": self.bad, "samples_us": samples_us}
 
 
 def test_each_loop_takes_the_better_way():
@@ -65,14 +65,14 @@ def test_wrong_payloads_are_counted():
 def test_without_ucx_the_error_says_how_to_get_it(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(NotFound, match=r"pip install 'libucx-cu12.*farwrite-bench\[ucx\]"):
-        build.find_library()
+        find_library()
 
 
 def test_an_unfinished_wheel_is_refused(monkeypatch, tmp_path):
     spec = importlib.util.spec_from_file_location("libucx", tmp_path / "__init__.py")
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: spec)
     with pytest.raises(NotFound, match="no headers"):
-        build.find_library()
+        find_library()
 
 
 def test_a_program_that_cannot_be_compiled_shows_its_errors(monkeypatch, tmp_path):
@@ -80,7 +80,7 @@ def test_a_program_that_cannot_be_compiled_shows_its_errors(monkeypatch, tmp_pat
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib/libucp.so").write_bytes(b"")
     with pytest.raises(NotFound, match=r"ucp/api/ucp\.h"):
-        build.build(tmp_path)
+        build(tmp_path)
     assert not [each for each in (tmp_path / "cache/ucx_p2p").iterdir() if each.name != ".lock"]
 
 
@@ -88,12 +88,10 @@ def test_the_program_runs_with_the_library_that_was_found(monkeypatch, tmp_path)
     monkeypatch.setenv("UCX_TLS", "posix")
     monkeypatch.setenv("LD_LIBRARY_PATH", "/elsewhere")
     assert settings()["UCX_TLS"] == "posix", "the environment has the last word"
-    with UcxProgram([sys.executable, "-c", ANSWERS], tmp_path) as program:
-        assert program.identity["library"] == f"{tmp_path / 'lib'}:/elsewhere"
-        assert program.run("tag", "latency", 8, 100) == Figures(0.5, 0.75, 0, [8.0])
+    command = [sys.executable, "-c", ANSWERS]
+    with Program("bench peers", "the UCX program", command, environment(tmp_path)) as program:
+        ucx = UcxLoops(program, window=4)
+        assert ucx.settings.startswith(f"UCX 1.2.3, {tmp_path / 'lib'}:/elsewhere; UCX_TLS=posix")
+        assert ucx.latency(8, 100).samples_us == [8.0]
         with pytest.raises(PeerDead, match="exit status 3"):
-            program.run("putflag", "latency", 8, 100)
-
-
-def test_settings_are_printable():
-    assert json.loads(json.dumps(settings()))["UCX_TLS"]
+            ucx.prepare(8)

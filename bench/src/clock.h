@@ -1,19 +1,39 @@
-// Deadline and SpinBudget: the time limit of a wait in the benchmark, and the polling until then.
+// What time it is, what a process has used of it, and the limit of a wait and of its polling.
 #pragma once
 
+#include <sys/resource.h>
+
 #include <chrono>
+#include <cstdint>
 
 namespace farwrite::bench {
+
+using Clock = std::chrono::steady_clock;
+
+inline std::int64_t now_ns() { return Clock::now().time_since_epoch().count(); }
+
+inline double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// User and system time of all threads of this process.
+inline double cpu_seconds() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
 
 // A point in time on the monotonic clock. A value type.
 class Deadline {
  public:
-  explicit Deadline(std::chrono::nanoseconds timeout)
-      : at_(std::chrono::steady_clock::now() + timeout) {}
-  bool expired() const { return std::chrono::steady_clock::now() >= at_; }
+  explicit Deadline(std::chrono::nanoseconds timeout) : at_(Clock::now() + timeout) {}
+  bool expired() const { return Clock::now() >= at_; }
 
  private:
-  std::chrono::steady_clock::time_point at_;
+  Clock::time_point at_;
 };
 
 // Tells the processor that this is a spin loop. This saves power and leaves the core to the other
