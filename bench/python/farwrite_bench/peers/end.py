@@ -31,8 +31,8 @@ class Setup:
 class Start:
     """The first order to a side."""
 
-    adapter: str
-    """A module with a function ``open_end(setup)``."""
+    end: type[End]
+    """The class of the side's end."""
     setup: Setup
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import traceback
 from multiprocessing.connection import Connection
 
@@ -19,7 +18,7 @@ def follow(control: Connection) -> None:
     start = control.recv()
     if not isinstance(start, Start):
         raise Internal(f"bench peers: the first order is {start!r}; report this")
-    end: End = importlib.import_module(start.adapter).open_end(start.setup)
+    end: End = start.end(start.setup)
     with contextlib.closing(end):
         follow_with(end, control)
 

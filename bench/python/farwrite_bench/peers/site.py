@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,7 @@ from pathlib import Path
 from farwrite_bench.cluster.control import START_SECONDS, Control, receive_all
 from farwrite_bench.cluster.process import MALLOC, Task
 from farwrite_bench.p2p import pair
-from farwrite_bench.peers.end import Setup, Start
+from farwrite_bench.peers.end import End, Setup, Start
 from farwrite_bench.peers.loop import Opened
 from farwrite_bench.peers.pool import Pools
 from farwrite_bench.peers.sides import TwoSides, expect
@@ -68,16 +68,16 @@ class Site:
 
     def two_sides(
         self,
-        adapter: str,
+        end: type[End],
         environment: Mapping[str, str] | None = None,
         controls: tuple[Control, Control] | None = None,
     ) -> TwoSides:
-        """Open the ends of a module in two processes, and connect them.
+        """Open two ends in two processes, and connect them.
 
         Parameters
         ----------
-        adapter : str
-            A module with a function ``open_end(setup)``.
+        end : type
+            The class of both.
         environment : mapping
             Variables of both processes.
         controls : (Control, Control), optional
@@ -87,13 +87,20 @@ class Site:
             self.task("receiver", environment),
             self.task("sender", environment),
         )
-        receiver.send(self.beginning(adapter, receives=True))
-        sender.send(self.beginning(adapter, receives=False))
+        receiver.send(self.beginning(end, receives=True))
+        sender.send(self.beginning(end, receives=False))
         opened = [expect(Opened, each) for each in receive_all((receiver, sender), START_SECONDS)]
         ground = self.ground
         return TwoSides.connect(receiver, sender, opened, ground.pool_bytes, ground.window)
 
-    def beginning(self, adapter: str, *, receives: bool) -> Start:
+    def beginning(self, end: type[End], *, receives: bool) -> Start:
         """Return the first order to a side."""
         out, into = self.ground.pools.areas(receives=receives)
-        return Start(adapter, Setup(receives, out, into, str(self.folder)))
+        return Start(end, Setup(receives, out, into, str(self.folder)))
+
+
+def in_two_processes(
+    end: type[End], environment: Mapping[str, str] | None = None
+) -> Callable[[Site], TwoSides]:
+    """Return what starts a library whose sides are two processes with an end of this class."""
+    return lambda site: site.two_sides(end, environment)

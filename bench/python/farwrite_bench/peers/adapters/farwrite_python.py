@@ -8,8 +8,7 @@ from farwrite_bench.p2p.pair import POLLING_SPIN_SECONDS
 from farwrite_bench.peers.end import End, Setup
 from farwrite_bench.peers.peer import FARWRITE, PYTHON, Peer
 from farwrite_bench.peers.pool import Buffer, Bytes
-from farwrite_bench.peers.sides import TwoSides
-from farwrite_bench.peers.site import Site
+from farwrite_bench.peers.site import in_two_processes
 
 CONNECT_SECONDS = 30.0
 INBOX = "inbox"
@@ -82,13 +81,4 @@ class FarwriteEnd(End):
         self._device.close()
 
 
-def open_end(setup: Setup) -> End:
-    """Open an end."""
-    return FarwriteEnd(setup)
-
-
-def _start(site: Site) -> TwoSides:
-    return site.two_sides(__name__)
-
-
-PEER = Peer(FARWRITE[PYTHON], "Farwrite", PYTHON, _start, memory=1.0)
+PEER = Peer(FARWRITE[PYTHON], "Farwrite", PYTHON, in_two_processes(FarwriteEnd), memory=1.0)

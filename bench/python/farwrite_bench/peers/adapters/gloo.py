@@ -9,8 +9,7 @@ from typing import Any
 from farwrite_bench.peers.end import PostingEnd, Setup
 from farwrite_bench.peers.peer import PYTHON, Peer
 from farwrite_bench.peers.pool import Bytes
-from farwrite_bench.peers.sides import TwoSides
-from farwrite_bench.peers.site import Site
+from farwrite_bench.peers.site import in_two_processes
 
 RECEIVER, SENDER = 0, 1
 
@@ -56,20 +55,11 @@ class GlooEnd(PostingEnd):
             self._dist.destroy_process_group()
 
 
-def open_end(setup: Setup) -> GlooEnd:
-    """Open an end."""
-    return GlooEnd(setup)
-
-
-def _start(site: Site) -> TwoSides:
-    return site.two_sides(__name__, {"GLOO_SOCKET_IFNAME": "lo"})
-
-
 PEER = Peer(
     "gloo",
     "gloo (torch.distributed)",
     PYTHON,
-    _start,
+    in_two_processes(GlooEnd, {"GLOO_SOCKET_IFNAME": "lo"}),
     module="torch",
     install="pip install 'torch>=2.8', or farwrite-bench[gloo]",
     copies=lambda _: 2,

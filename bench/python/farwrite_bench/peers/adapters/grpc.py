@@ -13,8 +13,7 @@ from farwrite_bench.peers.end import End, Setup
 from farwrite_bench.peers.loop import ECHO
 from farwrite_bench.peers.peer import PYTHON, Peer
 from farwrite_bench.peers.pool import Buffer
-from farwrite_bench.peers.sides import TwoSides
-from farwrite_bench.peers.site import Site
+from farwrite_bench.peers.site import in_two_processes
 
 SERVICE, METHOD = "farwrite.Peers", "Take"
 OPTIONS = (
@@ -116,20 +115,11 @@ class GrpcEnd(End):
             self._channel.close()
 
 
-def open_end(setup: Setup) -> End:
-    """Open an end."""
-    return GrpcEnd(setup)
-
-
-def _start(site: Site) -> TwoSides:
-    return site.two_sides(__name__)
-
-
 PEER = Peer(
     "grpc",
     "gRPC (grpcio)",
     PYTHON,
-    _start,
+    in_two_processes(GrpcEnd),
     module="grpc",
     install="pip install 'grpcio>=1.76', or farwrite-bench[grpc]",
     copies=lambda _: 5,

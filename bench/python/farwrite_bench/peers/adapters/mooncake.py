@@ -110,17 +110,12 @@ class MooncakeEnd(End):
             raise RuntimeError(f"Mooncake cannot {what}: status {status}")
 
 
-def open_end(setup: Setup) -> End:
-    """Open an end."""
-    return MooncakeEnd(setup)
-
-
 def _start(site: Site) -> TwoSides:
     try:
         ctypes.CDLL(VERBS)
     except OSError:
         raise NotFound(f"Mooncake needs {VERBS}, which this system lacks") from None
-    return site.two_sides(__name__)
+    return site.two_sides(MooncakeEnd)
 
 
 PEER = Peer(

@@ -11,8 +11,7 @@ from farwrite_bench.peers.end import End, Setup
 from farwrite_bench.peers.loop import ECHO
 from farwrite_bench.peers.peer import PYTHON, Peer
 from farwrite_bench.peers.pool import Buffer
-from farwrite_bench.peers.sides import TwoSides
-from farwrite_bench.peers.site import Site
+from farwrite_bench.peers.site import in_two_processes
 
 MODULE = "nixl_cu12"
 DATA, ACKNOWLEDGEMENT = b"d", b"a"
@@ -136,20 +135,11 @@ class NixlEnd(End):
         self._free()
 
 
-def open_end(setup: Setup) -> End:
-    """Open an end."""
-    return NixlEnd(setup)
-
-
-def _start(site: Site) -> TwoSides:
-    return site.two_sides(__name__)
-
-
 PEER = Peer(
     "nixl",
     "NIXL",
     PYTHON,
-    _start,
+    in_two_processes(NixlEnd),
     module=MODULE,
     install="pip install --no-deps 'nixl-cu12>=1.5,<2', or farwrite-bench[nixl], which also takes"
     " PyTorch with CUDA (5 GB)",

@@ -42,15 +42,10 @@ class MpiEnd(PostingEnd):
         request.Wait()
 
 
-def open_end(setup: Setup) -> MpiEnd:
-    """Open an end."""
-    return MpiEnd(setup)
-
-
 def _start(site: Site) -> TwoSides:
     openmpi = dataclasses.replace(find(), options=POLLING)
     receiver, sender = site.stack.enter_context(mpi_ranks(openmpi, 2, site.log("ranks"), RANK))
-    sides = site.two_sides(__name__, controls=(receiver, sender))
+    sides = site.two_sides(MpiEnd, controls=(receiver, sender))
     sides.settings = f"{openmpi.settings()}; Isend, and Irecv posted ahead"
     return sides
 

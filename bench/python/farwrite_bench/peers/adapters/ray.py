@@ -165,23 +165,18 @@ def _fields(process: int) -> list[str]:
     return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
 
 
-def open_end(setup: Setup) -> End:
-    """Open an end."""
-    return ReceiverEnd(setup) if setup.receives else SenderEnd(setup)
-
-
 def _start(site: Site) -> TwoSides:
     listener = site.stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
     listener.bind(str(site.folder / SOCKET))
     listener.listen(1)
     sender = site.task("sender", VARIABLES)
-    sender.send(site.beginning(__name__, receives=False))
+    sender.send(site.beginning(SenderEnd, receives=False))
     opened = expect(Opened, sender.receive(START_SECONDS))
     line, _ = listener.accept()  # the actor had connected before
     line.settimeout(None)
     receiver = Control(Connection(line.detach()), f"{site.key}, receiver", site.log("sender"))
     site.stack.callback(receiver.close)
-    receiver.send(site.beginning(__name__, receives=True))
+    receiver.send(site.beginning(ReceiverEnd, receives=True))
     also = expect(Opened, receiver.receive(START_SECONDS))
     ground = site.ground
     return TwoSides.connect(receiver, sender, (also, opened), ground.pool_bytes, ground.window)

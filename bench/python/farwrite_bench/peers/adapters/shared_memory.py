@@ -12,8 +12,7 @@ import numpy as np
 from farwrite_bench.peers.end import End, Setup
 from farwrite_bench.peers.peer import PYTHON, Peer
 from farwrite_bench.peers.pool import ECHO_BYTES, Buffer
-from farwrite_bench.peers.sides import TwoSides
-from farwrite_bench.peers.site import Site
+from farwrite_bench.peers.site import in_two_processes
 
 COUNTERS_BYTES = 4096
 LINE_WORDS = 32
@@ -108,20 +107,11 @@ class SharedEnd(End):
                 self._memory.unlink()
 
 
-def open_end(setup: Setup) -> End:
-    """Open an end."""
-    return SharedEnd(setup)
-
-
-def _start(site: Site) -> TwoSides:
-    return site.two_sides(__name__)
-
-
 PEER = Peer(
     "shared-memory",
     "multiprocessing.shared_memory",
     PYTHON,
-    _start,
+    in_two_processes(SharedEnd),
     copies=lambda _: 1,
     ahead="a hand-made ring for two processes that trust each other: no check of bounds, no peer"
     " that may die, no thread",

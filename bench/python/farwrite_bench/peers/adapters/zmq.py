@@ -9,8 +9,7 @@ from typing import Any
 from farwrite_bench.peers.end import End, Setup
 from farwrite_bench.peers.peer import PYTHON, Peer
 from farwrite_bench.peers.pool import Buffer
-from farwrite_bench.peers.sides import TwoSides
-from farwrite_bench.peers.site import Site
+from farwrite_bench.peers.site import in_two_processes
 
 ZERO_COPY_BYTES = 64 * 2**10
 """From here on a message without a copy is faster (pyzmq's own ``zmq.COPY_THRESHOLD``)."""
@@ -80,15 +79,6 @@ class ZmqEnd(End):
             self._context.destroy(linger=0)
 
 
-def open_end(setup: Setup) -> End:
-    """Open an end."""
-    return ZmqEnd(setup)
-
-
-def _start(site: Site) -> TwoSides:
-    return site.two_sides(__name__)
-
-
 def _copies(size: int) -> int:
     """Through a socket; small messages also into and out of the library's own memory."""
     return 2 if size >= ZERO_COPY_BYTES else 4
@@ -98,7 +88,7 @@ PEER = Peer(
     "zmq",
     "pyzmq",
     PYTHON,
-    _start,
+    in_two_processes(ZmqEnd),
     module="zmq",
     install="pip install 'pyzmq>=27,<28', or farwrite-bench[zmq]",
     copies=_copies,
