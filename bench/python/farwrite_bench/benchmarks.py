@@ -30,9 +30,10 @@ class Entry:
 
     name: str
     """The name in its JSON files, and of its subcommand of ``farwrite bench``."""
-    module: str | None = None
-    """The module with its declaration, ``BENCHMARK``, or with ``add_parser(subparsers)``. None: it
-    has no subcommand."""
+    module: str
+    """The module with its declaration, ``BENCHMARK``, or with ``add_parser(subparsers)``."""
+    command: bool = True
+    """Whether it has a subcommand."""
     section: str | None = None
     """The module of its part of the page, a `Section`, if it has no declaration."""
 
@@ -43,11 +44,11 @@ class Entry:
             return cast("Section", import_module(self.section))
         from farwrite_bench.harness.section import DeclaredSection
 
-        return DeclaredSection(import_module(self.module or "").BENCHMARK)
+        return DeclaredSection(import_module(self.module).BENCHMARK)
 
     def add_parser(self, kinds: Subparsers) -> None:
         """Add its subcommand, if it has one."""
-        if self.module is None:
+        if not self.command:
             return
         module = import_module(self.module)
         if self.section is not None:
@@ -70,7 +71,8 @@ class Suite(Protocol):
 
 
 def _own(name: str, module: str) -> Entry:
-    return Entry(name, f"farwrite_bench.{module}", f"farwrite_bench.report.sections.{name}")
+    section = f"farwrite_bench.report.sections.{name}"
+    return Entry(name, f"farwrite_bench.{module}", section=section)
 
 
 BENCHMARKS = (

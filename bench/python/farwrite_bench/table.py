@@ -40,7 +40,7 @@ class ProgressBar:
         self._stream = stream if stream is not None else sys.stderr
         self._shown = self._stream.isatty()
 
-    def __call__(self, share: float, what: str) -> None:
+    def __call__(self, share: float, what: str = "") -> None:
         """Draw the bar at `share`, from 0 to 1, with the name of the next step."""
         if not self._shown:
             return

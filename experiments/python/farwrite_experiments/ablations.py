@@ -1,22 +1,24 @@
-"""The subcommand ``farwrite bench ablations``: what each part of the design gains."""
+"""``farwrite bench ablations``: what each part of the design gains."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from farwrite.info import memory_available
 from farwrite.units import format_size
-from farwrite_bench import memory
-from farwrite_bench.cluster.plugin import measuring
-from farwrite_bench.cluster.transport import GRPC, PLUGIN, require
-from farwrite_bench.figures import write_json
-from farwrite_bench.options import add_choices, add_number, add_shared
+from farwrite_bench.cluster.transport import GRPC, PLUGIN
+from farwrite_bench.harness.benchmark import Benchmark, Progress
+from farwrite_bench.harness.column import Column, Table
+from farwrite_bench.harness.option import chosen, rounds, seconds
+from farwrite_bench.memory import COPIES, MemoryPlan, copies, copy_chart
 from farwrite_bench.record import Record
-from farwrite_bench.report.parts import Row
+from farwrite_bench.report.bars import Bar, Group, bars
+from farwrite_bench.report.parts import Facts, Gain, Row, figure, rows_of
 from farwrite_bench.sizes import KIB, MIB
-from farwrite_bench.table import markdown_table, text_table
 from farwrite_bench.tensor.network import NETWORK_BYTES
 from farwrite_bench.tensor.plan import (
     ABLATIONS,
@@ -31,30 +33,19 @@ from farwrite_bench.tensor.plan import (
     TensorPlan,
 )
 from farwrite_bench.tensor.rows import failures
-from farwrite_bench.tensor.run import run as measure
-
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[Any]
+from farwrite_bench.tensor.run import run
 
 SMALL = 4 * KIB
 MEMORY_PER_WAY = 5.0
 """Memory of one way's servers, in networks: variables, gradients, and slots for both."""
 SPARE_BYTES = 5 * 2**30
-HEADERS = (
-    "case",
-    "way",
-    "fabric",
-    "step ms",
-    "added us",
-    "95 % interval",
-    "of grpc",
-    "requests",
-    "allocations",
-    "copies",
-    "landed",
-    "lent",
-    "cpu ms",
-)
+OTHERS = (GRPC.key, LOCAL.key)
+CASES = {
+    NETWORK: "AlexNet's variables and gradients",
+    SLICE: "One tensor of 4 KiB",
+    PARALLEL: "20 tensors of 4 KiB at once",
+    CHAIN: "20 dependent tensors of 256 B",
+}
 NOTES = (
     "network: a parameter server sends the variables of AlexNet to a worker, and the worker sends a"
     " gradient of each back, without the computation. small: one 4 KiB tensor. parallel: 20 of"
@@ -68,101 +59,78 @@ NOTES = (
 )
 
 
-def add_parser(kinds: Subparsers) -> None:
-    """Add the subcommand ``ablations``."""
-    parser = kinds.add_parser(
-        "ablations",
-        help="measure what each way to send a tensor gains",
-        description="Measure the step time of a communication-bound network and of small tensors in"
-        " several ways: over stock gRPC; on request, with and without a copy at the sender; pushed"
-        " into the receiver's memory; with each allocation policy. Also count registrations, and"
-        " measure the throughput of copies by size. Needs TensorFlow.",
-        epilog="Example: farwrite bench ablations --quick",
-    )
-    add_choices(parser, "--way", ABLATIONS)
-    add_number(parser, "--rounds", 25)
-    add_number(parser, "--seconds", 30, kind=float)
-    add_shared(parser, "--quick", "--json", "--markdown")
-    parser.set_defaults(run=run)
+@dataclass(frozen=True)
+class Whole:
+    """A run: tensors over each way, and copies."""
+
+    tensors: TensorPlan
+    copies: MemoryPlan
+    network_bytes: int
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Measure, print the tables and write the JSON file; return 1 if a way failed in a case."""
-    require("farwrite bench ablations", "tensorflow")
-    record = Record("ablations", quick=arguments.quick)
-    ways = tuple(key for key in ABLATIONS if key in (arguments.way or ABLATIONS))
-    size = affordable(memory_available(), len(ways)) // (64 if arguments.quick else 1)
-    if size < NETWORK_BYTES and not arguments.quick:
+def plan(arguments: argparse.Namespace, record: Record) -> Whole:
+    """Make the plan from the options."""
+    quick = arguments.quick
+    ways = tuple(key for key in ABLATIONS if key in arguments.way)
+    size = affordable(memory_available(), len(ways)) // (64 if quick else 1)
+    if size < NETWORK_BYTES and not quick:
         record.notes.append(
             f"the available memory does not allow the whole network; measuring {format_size(size)}"
             " of it"
         )
-    record.announce()
     cases = (
         Case(NETWORK, size),
         Case(SLICE, SMALL),
         Case(PARALLEL, SMALL),
         Case(CHAIN, CHAIN_BYTES),
     )
-    rounds = 5 if arguments.quick else max(arguments.rounds, 1)
-    seconds = 1.0 if arguments.quick else arguments.seconds
-    with measuring(PLUGIN) as (bar, logs):
-        rows = measure(TensorPlan(ways, cases, rounds, seconds), bar, logs)
-        copies = memory.copies(
-            memory.MemoryPlan.quick() if arguments.quick else memory.MemoryPlan.full()
-        )
-    table = markdown_table if arguments.markdown else text_table
-    print("\n".join(table(HEADERS, list(cells(rows)))))
-    registrations = [_registrations(row) for row in rows if row["consumer"] == NETWORK]
-    for line in (*failures(rows), *_small_tensors(rows), *_sentences(registrations), *NOTES):
-        print(f"\n{line}")
-    print()
-    print("\n".join(table(("copy of", "GB/s"), [_copy_cells(copy) for copy in copies])))
-    write_json(
-        arguments.json,
-        record.facts(
-            NOTES,
-            network_bytes=size,
-            rows=rows,
-            registrations=registrations,
-            copies=copies,
-        ),
+    return Whole(
+        TensorPlan(ways, cases, arguments.rounds, arguments.seconds),
+        MemoryPlan.quick() if quick else MemoryPlan.full(),
+        size,
     )
-    return 1 if any(row["error"] for row in rows) else 0
 
 
-def _name(row: Row) -> str:
-    return "small" if row["consumer"] == SLICE else str(row["consumer"])
+def measure(plan: Whole, progress: Progress, logs: Path) -> Facts:
+    """Measure all ways in turn, then the copies."""
+    rows = run(plan.tensors, progress, logs)
+    return {
+        "network_bytes": plan.network_bytes,
+        "rows": rows,
+        "registrations": [_registrations(row) for row in rows if row["consumer"] == NETWORK],
+        "copies": copies(plan.copies),
+    }
 
 
-def cells(rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
-    """Format the rows as the cells below `HEADERS`; a failed row shows no figures."""
-    stock = {row["consumer"]: row["added_us"] for row in rows if row["transport"] == GRPC.key}
-    for row in rows:
-        named = (_name(row), row["transport"], row["fabric"])
-        if row["error"] is not None:
-            yield (*named, "failed", *["-"] * (len(HEADERS) - 4))
-            continue
-        low, high = row["added_us_ci"]
-        base = stock.get(row["consumer"])
-        ours = row["transport"] not in (GRPC.key, LOCAL.key)
-        counters = row["counters"]
-        counts = [
-            f"{counters.get('offers_read', 0) + counters.get('grpc_recv_tensor_calls', 0):g}",
-            f"{counters.get('read_allocations', 0):g}",
-            f"{counters.get('copies', 0):g}",
-            f"{counters.get('pushes_landed', 0):g}",
-            f"{counters.get('pushes_alias', 0):g}",
-        ]
-        yield (
-            *named,
-            f"{row['step_ms']:.3f}",
-            f"{row['added_us']:.0f}",
-            f"{low:.0f} to {high:.0f}",
-            f"{row['added_us'] / base:.3f}" if base and ours else "-",
-            *(counts if ours else ["-"] * 5),
-            f"{row['cpu_ms']:.1f}",
-        )
+def _registrations(row: Row) -> dict[str, Any]:
+    """Count the registrations and the tensors moved, per step."""
+    counters = row.get("counters") or {}
+    moved = sum(
+        counters.get(name, 0) for name in ("pushes_alias", "pushes_landed", "pushes_inline")
+    )
+    return {
+        "way": row["transport"],
+        "transfers_a_step": moved,
+        "registrations_a_step": counters.get("registrations", 0),
+        "refused_by_arena": counters.get("arena_refusals", 0),
+    }
+
+
+def affordable(available: int, ways: int) -> int:
+    """Return how many bytes of variables `ways` ways can hold at once in `available` bytes."""
+    return max(min(NETWORK_BYTES, int((available - SPARE_BYTES) / (MEMORY_PER_WAY * ways))), MIB)
+
+
+def sentences(facts: Facts) -> Iterator[str]:
+    """Give the reason for each failure, compare small tensors, and count registrations."""
+    yield from failures(facts["rows"])
+    yield from _small_tensors(facts["rows"])
+    for each in facts["registrations"]:
+        if each["way"] not in OTHERS:
+            yield (
+                f"{each['way']}: {each['transfers_a_step']:g} tensors and"
+                f" {each['registrations_a_step']:g} registrations per step"
+            )
 
 
 def _small_tensors(rows: Sequence[Row]) -> Iterator[str]:
@@ -186,35 +154,116 @@ def _small_tensors(rows: Sequence[Row]) -> Iterator[str]:
             )
 
 
-def _registrations(row: Row) -> dict[str, Any]:
-    """Count the registrations and the tensors moved, per step."""
-    counters = row.get("counters") or {}
-    moved = sum(
-        counters.get(name, 0) for name in ("pushes_alias", "pushes_landed", "pushes_inline")
-    )
-    return {
-        "way": row["transport"],
-        "transfers_a_step": moved,
-        "registrations_a_step": counters.get("registrations", 0),
-        "refused_by_arena": counters.get("arena_refusals", 0),
-    }
+def figures(facts: Facts) -> list[str]:
+    """Draw the time that each case adds, by way, and the throughput of copies."""
+    drawn = []
+    for case, what in CASES.items():
+        mine = [row for row in rows_of(facts) if row["consumer"] == case]
+        if mine:
+            groups = [Group(row["transport"], [_bar(row)]) for row in mine]
+            drawn.append(bars(f"{what}: time added to a step", groups))
+    return [*drawn, copy_chart(facts["copies"])]
 
 
-def _sentences(registrations: Sequence[dict[str, Any]]) -> Iterator[str]:
-    for each in registrations:
-        if each["way"] in (GRPC.key, LOCAL.key):
-            continue
-        yield (
-            f"{each['way']}: {each['transfers_a_step']:g} tensors and"
-            f" {each['registrations_a_step']:g} registrations per step"
+def _bar(row: Row) -> Bar:
+    key = row["transport"] if row["transport"] in OTHERS else "farwrite"
+    name = {"grpc": "stock gRPC", "local": "one process"}.get(key, "Farwrite")
+    value = max(row["added_us"], 0.0) / 1e3
+    low, high = (max(end, 0.0) / 1e3 for end in row["added_us_ci"])
+    return Bar(key, name, value, f"{figure(value)} ms", (low, high))
+
+
+def gains(facts: Facts) -> list[Gain]:
+    """Compare the time that every way adds with stock gRPC."""
+    return [
+        Gain(
+            f"ablations: {CASES.get(row['consumer'], row['consumer'])}, {row['transport']}",
+            1 / row["of_grpc"],
+            "stock gRPC",
+            "a part of the design is off" if row["transport"] != "shm unified" else "",
         )
+        for row in _beside_stock(facts)
+        if row["of_grpc"] is not None and row["of_grpc"] > 0
+    ]
 
 
-def _copy_cells(copy: dict[str, Any]) -> tuple[str, ...]:
-    best = max(copy["gb_s"], key=copy["gb_s"].__getitem__)
-    return format_size(copy["size"]), f"{copy['gb_s'][best]:.2f} ({best})"
+def _beside_stock(facts: Facts) -> list[Row]:
+    """Return the rows, with the time that each adds as a share of what stock gRPC adds."""
+    rows = facts["rows"]
+    stock = {row["consumer"]: row["added_us"] for row in rows if row["transport"] == GRPC.key}
+
+    def share(row: Row) -> float | None:
+        base = stock.get(row["consumer"]) or 0.0
+        ours = row["transport"] not in OTHERS and row["error"] is None
+        return row["added_us"] / base if ours and base > 0 else None
+
+    return [{**row, "of_grpc": share(row)} for row in rows]
 
 
-def affordable(available: int, ways: int) -> int:
-    """Return how many bytes of variables `ways` ways can hold at once in `available` bytes."""
-    return max(min(NETWORK_BYTES, int((available - SPARE_BYTES) / (MEMORY_PER_WAY * ways))), MIB)
+def _counted(head: str, *names: str) -> Column:
+    """Make the column of a sum of counters, which only Farwrite's ways have."""
+
+    def total(row: Row) -> float | None:
+        counted = row["error"] is None and row["transport"] not in OTHERS
+        return sum(row["counters"].get(name, 0) for name in names) if counted else None
+
+    return Column(head, total, "g")
+
+
+BENCHMARK = Benchmark(
+    name="ablations",
+    question="measure what each way to send a tensor gains",
+    description="Measure the step time of a communication-bound network and of small tensors in"
+    " several ways: over stock gRPC; on request, with and without a copy at the sender; pushed"
+    " into the receiver's memory; with each allocation policy. Also count registrations, and"
+    " measure the throughput of copies by size. Needs TensorFlow.",
+    title="Ablations: what each part of the design gains",
+    needs=("tensorflow",),
+    libraries=lambda _: (PLUGIN,),
+    options=(
+        chosen("--way", ABLATIONS),
+        rounds(25, quick=5),
+        seconds(30.0, quick=1.0),
+    ),
+    plan=plan,
+    measure=measure,
+    summary=lambda plan: f"at most {plan.tensors.rounds} rounds",
+    settings=lambda _: {},
+    notes=lambda _: NOTES,
+    tables=(
+        Table(
+            (
+                Column("case", lambda r: "small" if r["consumer"] == SLICE else r["consumer"]),
+                Column("way", "transport"),
+                Column("fabric", "fabric"),
+                Column("step ms", lambda r: "failed" if r["error"] else f"{r['step_ms']:.3f}"),
+                Column("added us", "added_us", ".0f"),
+                Column("95 % interval", "added_us_ci", lambda ci: f"{ci[0]:.0f} to {ci[1]:.0f}"),
+                Column("of grpc", "of_grpc", ".3f"),
+                _counted("requests", "offers_read", "grpc_recv_tensor_calls"),
+                _counted("allocations", "read_allocations"),
+                _counted("copies", "copies"),
+                _counted("landed", "pushes_landed"),
+                _counted("lent", "pushes_alias"),
+                Column("cpu ms", "cpu_ms", ".1f"),
+            ),
+            "Ablations",
+            _beside_stock,
+        ),
+        Table(
+            (
+                Column("way", "way"),
+                Column("tensors a step", "transfers_a_step", "g"),
+                Column("registrations a step", "registrations_a_step", "g"),
+                Column("refused by the arena", "refused_by_arena", "g"),
+            ),
+            "Registrations, whole network",
+            lambda facts: facts["registrations"],
+        ),
+        COPIES,
+    ),
+    sentences=sentences,
+    charts=(figures,),
+    gains=gains,
+    passed=lambda facts: not any(row["error"] for row in facts["rows"]),
+)

@@ -11,19 +11,13 @@ from farwrite_experiments.rpc_over_fabric import RPC_OVER_FABRIC
 if TYPE_CHECKING:
     from farwrite_bench.report.files import Run
 
-
-def _entry(name: str, module: str | None) -> Entry:
-    found = None if module is None else f"farwrite_experiments.{module}"
-    return Entry(name, found, f"farwrite_experiments.sections.{name}")
-
-
 BENCHMARKS = (
-    _entry("train", "train.command"),
-    _entry("scaling", "scaling.command"),
-    _entry("convergence", "convergence.command"),
-    _entry("ablations", "ablations"),
-    _entry("sizes", "sizes.command"),
-    _entry("plan", None),  # of `farwrite plan`
+    Entry("train", "farwrite_experiments.train.benchmark"),
+    Entry("scaling", "farwrite_experiments.scaling.benchmark"),
+    Entry("convergence", "farwrite_experiments.convergence.benchmark"),
+    Entry("ablations", "farwrite_experiments.ablations"),
+    Entry("sizes", "farwrite_experiments.sizes"),
+    Entry("plan", "farwrite_experiments.capacity.benchmark", command=False),  # `farwrite plan`
 )
 TRANSPORTS = (RPC_OVER_FABRIC,)
 

@@ -7,20 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from plan_of import plan_of
 
 from bench_command import bench, result
-from farwrite.cli import parser
 from farwrite.errors import FailedPrecondition, Internal, InvalidArgument
-from farwrite_experiments.convergence.command import run as command
+from farwrite_experiments.convergence.benchmark import BENCHMARK, interrupted, sentences
 from farwrite_experiments.convergence.data.choose import IMAGES, SENTENCES, SEQ2SEQ
 from farwrite_experiments.convergence.data.data import CIFAR10, LINES, Data
 from farwrite_experiments.convergence.pace import SHORT, expected_seconds
 from farwrite_experiments.convergence.plan import ConvergencePlan, Job
 from farwrite_experiments.convergence.race import compare
-from farwrite_experiments.convergence.resume import interrupted
 from farwrite_experiments.convergence.rows import make_rows, spread
 from farwrite_experiments.convergence.run import emulated_case
-from farwrite_experiments.convergence.tables import HEADERS, cells, sentences
 from farwrite_experiments.convergence.tasks import TASKS
 from farwrite_experiments.networks.gpu_class import RECURRENT_STEP_MS, equivalent, milliseconds
 from farwrite_experiments.networks.network import VGG16
@@ -168,11 +166,9 @@ def test_a_quality_that_one_run_does_not_reach_has_no_time() -> None:
     assert spread([1.0, None]) is None and spread([]) is None
 
 
-def test_every_row_has_a_cell_for_each_header_and_synthetic_data_is_named() -> None:
+def test_sentences_name_synthetic_data_and_each_computation() -> None:
     rows = make_rows(JOB, BOTH, [_run(1, (4.0, 2.0)), _run(2, (4.0, 2.0), reached=False)], STEPS)
-    for line in cells(rows):
-        assert len(line) == len(HEADERS)
-    told = list(sentences(rows))
+    told = list(sentences({"rows": rows}))
     assert told[0] == "sequence to sequence: data: made up, synthetic."
     assert (
         "real computation, farwrite over shm: 0.50 of stock gRPC's time to perplexity 20" in told[1]
@@ -273,9 +269,8 @@ def test_the_file_of_another_interrupted_run_is_kept(
 
 
 def test_a_target_needs_one_task() -> None:
-    arguments = parser().parse_args(["bench", "convergence", "--target", "2"])
     with pytest.raises(InvalidArgument, match="--target is the quality of one task; add --task"):
-        command(arguments)
+        plan_of(BENCHMARK, "bench", "convergence", "--target", "2")
 
 
 def test_every_worker_needs_a_record(tmp_path: Path) -> None:
@@ -285,7 +280,7 @@ def test_every_worker_needs_a_record(tmp_path: Path) -> None:
         (folder / name).write_text("one sentence\n")
     words = ["bench", "convergence", "--task", "seq2seq", "--data", str(tmp_path)]
     with pytest.raises(InvalidArgument, match=r"fewer records than .* \(1 and 2\); give more data"):
-        command(parser().parse_args(words))
+        plan_of(BENCHMARK, *words)
 
 
 def test_a_folder_without_data_ends_the_command_before_it_trains(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from farwrite_bench.cluster.group import Turn
 from farwrite_experiments.capacity.costs import write_costs
 from farwrite_experiments.cluster.link import Link
 from farwrite_experiments.cluster.machines import why_no_namespaces
+from farwrite_experiments.scaling.benchmark import sentences
 from farwrite_experiments.scaling.plan import (
     LINKS,
     MACHINES,
@@ -26,7 +27,6 @@ from farwrite_experiments.scaling.plan import (
     ways,
 )
 from farwrite_experiments.scaling.rows import Turns, make_rows
-from farwrite_experiments.scaling.tables import HEADERS, cells, sentences
 from farwrite_experiments.train.plan import ONE_PROCESS
 
 WAYS = ways(["grpc", "farwrite"])
@@ -87,8 +87,7 @@ def test_rows_compare_with_stock_and_with_a_local_run(monkeypatch: pytest.Monkey
     assert (stock["cores_busy"], stock["counts"]) == (0.125, True)
     assert (ours["cores_busy"], ours["counts"]) == (0.95, False)
     assert ours["prediction_error"] == pytest.approx(ours["predicted_ms"] / 100 - 1, abs=1e-3)
-    assert all(len(row) == len(HEADERS) for row in cells([stock, ours]))
-    said = list(sentences([stock, ours]))
+    said = list(sentences({"rows": [stock, ours]}))
     assert "of 2 points" in said[0]
     assert said[1].startswith("1 of 2 rows do not count")
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from plan_of import options, plan_of
 
 from bench_command import bench, result
 from farwrite.errors import Internal, InvalidArgument
 from farwrite_bench.cluster.group import Turn
 from farwrite_bench.cluster.readings import Readings
-from farwrite_bench.command import add_parser
+from farwrite_experiments.train.benchmark import BENCHMARK, sentences
 from farwrite_experiments.train.cases import cases
 from farwrite_experiments.train.groups import expected_seconds, groups
 from farwrite_experiments.train.pace import FULL, MOST, SHORT
@@ -32,7 +33,6 @@ from farwrite_experiments.train.plan import (
 )
 from farwrite_experiments.train.rows import RESOLUTION_MS, gain, interval, make_rows, times_less
 from farwrite_experiments.train.run import compare
-from farwrite_experiments.train.tables import HEADERS, cells, sentences
 from farwrite_experiments.train.variables import checksum
 
 GIB = 2**30
@@ -205,13 +205,11 @@ def test_a_checksum_shows_every_bit_that_differs() -> None:
     assert int(checksum(tf, zero)) != int(checksum(tf, -zero))
 
 
-def test_every_row_has_a_cell_for_each_header_and_farwrite_a_sentence() -> None:
+def test_farwrite_has_a_sentence_beside_rpc_over_fabric() -> None:
     order = [ONE_PROCESS, STOCK, RPC_SHM, OURS_OVER_SHM]
     turns = {way.key: [_turn(1.0 + 0.1 * n)] * 2 for n, way in enumerate(reversed(order))}
     rows = make_rows(_case(), order, turns, 0.0)
-    for line in cells(rows):
-        assert len(line) == len(HEADERS)
-    (sentence,) = sentences(rows)
+    (sentence,) = sentences({"rows": rows})
     assert "GRU, 1+2, batch 8, shm" in sentence and "rpc-over-fabric" in sentence
 
 
@@ -286,6 +284,11 @@ def test_options_that_exclude_each_other_are_refused(words: tuple[str, ...]) -> 
         cases(_arguments(*words), SHORT)
 
 
+def test_a_full_run_is_not_quick() -> None:
+    with pytest.raises(InvalidArgument, match="--full and --quick exclude each other"):
+        plan_of(BENCHMARK, "bench", "train", "--full", "--quick")
+
+
 def test_a_model_is_split_where_half_of_its_multiplications_are_done() -> None:
     for key in ("alexnet", "vgg16", "fcn5", "lstm"):
         layers = Case(key, EMULATED, 1).network.layers
@@ -302,8 +305,4 @@ def test_ways_always_have_what_communication_is_compared_with() -> None:
 
 
 def _arguments(*words: str) -> Any:
-    import argparse
-
-    top = argparse.ArgumentParser()
-    add_parser(top.add_subparsers())
-    return top.parse_args(["bench", "train", *words])
+    return options(BENCHMARK, "bench", "train", *words)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import subprocess
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from plan_of import plan_of
 
-from farwrite.cli import parser
 from farwrite.errors import InvalidArgument
 from farwrite_bench.cluster.transport import FARWRITE
-from farwrite_experiments.capacity import command
+from farwrite_experiments.capacity import benchmark
+from farwrite_experiments.capacity.benchmark import BENCHMARK
 from farwrite_experiments.capacity.calibrate import Timed, costs_of
 from farwrite_experiments.capacity.costs import Costs, TransportCosts, read_costs, write_costs
 from farwrite_experiments.capacity.flow import Flow, Work
@@ -31,7 +31,6 @@ from farwrite_experiments.capacity.published import rows as published_rows
 from farwrite_experiments.cluster.link import Link
 from farwrite_experiments.networks.network import LSTM, VGG16
 from farwrite_experiments.networks.probes import PROBES
-from farwrite_experiments.sections import plan as section
 from farwrite_experiments.train.plan import ONE_PROCESS, Way
 from warm_python import run_python
 
@@ -259,16 +258,6 @@ def test_published_figures_are_predicted_or_their_condition_is_named() -> None:
         assert (row["prediction_error"] == 0) == (low <= row["published"] <= high)
 
 
-def test_published_figures_are_a_table_of_the_page() -> None:
-    costs = Costs(2, 1e-10, {"grpc": FREE, "farwrite tcp": FREE})
-    rows = list(published_rows(costs))
-    ((title, headers, shown),) = section.tables({"published": rows})
-    assert title == "The papers' clusters"
-    assert len(shown) == len(rows)
-    assert {len(line) for line in shown} == {len(headers)}
-    assert section.figures({"published": rows}) == []
-
-
 def plan(*words: str, seconds: float = 60) -> subprocess.CompletedProcess[str]:
     return run_python("-m", "farwrite", "plan", *words, seconds=seconds)
 
@@ -294,12 +283,13 @@ def test_a_quick_calibration_is_kept_only_where_the_user_says(
     file = tmp_path / "calibration.json"
     costs = Costs(2, 1e-10, {"grpc": FREE, "farwrite tcp": FREE})
     monkeypatch.setenv("FARWRITE_CACHE", str(tmp_path))
-    monkeypatch.setattr(command, "require", lambda *_: None)
-    monkeypatch.setattr(command, "measuring", lambda *_: nullcontext((None, tmp_path)))
-    monkeypatch.setattr(command, "calibrate", lambda *_: costs)
+    monkeypatch.setattr(benchmark, "require", lambda *_: None)
+    monkeypatch.setattr(benchmark, "calibrate", lambda *_: costs)
     named = (str(file),) if "--calibration" in words else ()
-    arguments = parser().parse_args(["plan", "--calibrate", "--published", *words, *named])
-    assert command.run(arguments) == 0
+    made = plan_of(BENCHMARK, "plan", "--calibrate", "--published", *words, *named)
+    found = BENCHMARK.measure(made, lambda *_: None, tmp_path)
+    (table,) = [each for each in BENCHMARK.tables if each.cells(found)]
+    assert table.title == "The papers' clusters" and BENCHMARK.charts[0](found) == []
     assert file.exists() == kept
 
 

@@ -12,7 +12,7 @@ from farwrite.plugin.edges import Edge
 from farwrite.run.sizes import HEADERS, LIMITS, cells, size_classes
 from farwrite_experiments.cluster.observed import Observed
 from farwrite_experiments.networks.network import SIX
-from farwrite_experiments.sizes.rows import make_row, overall, sizes_of_step
+from farwrite_experiments.sizes import make_row, overall, sizes_of_step
 
 KIB, MIB = 2**10, 2**20
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
@@ -20,13 +20,18 @@ Plan = TypeVar("Plan")
 class Progress(Protocol):
     """Shows how far a run is."""
 
-    def __call__(self, share: float, what: str) -> None:
+    def __call__(self, share: float, what: str = "") -> None:
         """Show `share`, from 0 to 1, and the name of the next step."""
 
 
-def stage(progress: Progress, number: int, stages: int) -> Progress:
-    """Return what shows the progress of one of several stages of equal length."""
-    return lambda share, what: progress((number + share) / stages, what)
+def stage(progress: Progress, number: int, stages: int, name: str = "") -> Progress:
+    """Return what shows the progress of one of several stages of equal length.
+
+    With a `name`, it stands in front of what each step is.
+    """
+    return lambda share, what="": progress(
+        (number + share) / stages, ", ".join(filter(None, (name, what)))
+    )
 
 
 @dataclass(frozen=True)
@@ -42,9 +47,10 @@ class Benchmark(Generic[Plan]):
     options: Sequence[Option]
     plan: Callable[[argparse.Namespace, Record], Plan]
     """Makes the plan from the options; may add notes to the record. Raises errors of Farwrite."""
-    measure: Callable[[Plan, Progress, Path], Facts]
+    measure: Callable[[Plan, Progress, Path], Facts | Iterator[Facts]]
     """Measures, and returns what the file holds beside the facts of every benchmark: most have
-    ``rows``. The output of the processes that it starts goes to files in the folder."""
+    ``rows``. A generator yields it several times, each time with more, and the file is written each
+    time. The output of the processes that it starts goes to files in the folder."""
     tables: Sequence[Table]
     settings: Callable[[Plan], dict[str, Any]]
     """The choices that the file names."""

@@ -48,10 +48,13 @@ def run(benchmark: Benchmark[Plan], arguments: argparse.Namespace) -> int:
     plan = benchmark.plan(arguments, record)
     record.announce(benchmark.seconds(plan))
     with measuring(*benchmark.libraries(plan)) as (bar, logs):
-        measured = benchmark.measure(plan, bar, logs)
-    settings, notes = benchmark.settings(plan), benchmark.notes(plan)
-    key = benchmark.settings_key
-    facts = record.facts(notes, **({key: settings} if key else settings), **measured)
+        found = benchmark.measure(plan, bar, logs)
+        for measured in [found] if isinstance(found, dict) else found:
+            settings, notes = benchmark.settings(plan), benchmark.notes(plan)
+            key = benchmark.settings_key
+            known = {key: settings} if key and settings else settings
+            facts = record.facts(notes, **{**known, **measured})
+            write_json(arguments.json, facts)
     print(f"{record.conditions()}; {benchmark.summary(plan)}")
     write_table = markdown_table if arguments.markdown else text_table
     for table in benchmark.tables:
@@ -60,7 +63,6 @@ def run(benchmark: Benchmark[Plan], arguments: argparse.Namespace) -> int:
             print("\n".join(("", *([f"{table.title}:"] if table.title else []), *lines)))
     for line in (*benchmark.sentences(facts), *notes):
         print(f"\n{line}")
-    write_json(arguments.json, facts)
     if arguments.svg is not None:
         drawn = [chart for draw in benchmark.charts for chart in draw(facts)]
         write(arguments.svg, standalone(beside(benchmark.title, drawn)))

@@ -57,9 +57,9 @@ class Option:
         return f" (default: {self.default}{quick})"
 
 
-def rounds(default: int, quick: int) -> Option:
+def rounds(default: int | None, quick: int | None, shown: str | None = None) -> Option:
     """Declare ``--rounds``."""
-    return Option("--rounds", "rounds to measure", default, quick, count)
+    return Option("--rounds", "rounds to measure", default, quick, count, shown=shown)
 
 
 def steps(default: int) -> Option:
@@ -67,21 +67,26 @@ def steps(default: int) -> Option:
     return Option("--steps", "steps of one turn", default, kind=count)
 
 
-def seconds(default: float) -> Option:
+def seconds(default: float, quick: float | None = None) -> Option:
     """Declare ``--seconds``."""
     what = "about how long one case may take, in seconds; lowers the rounds, to 5 at least"
-    return Option("--seconds", what, default, kind=float)
+    return Option("--seconds", what, default, quick, float)
 
 
-def chosen(name: str, choices: Collection[str], default: str = "all") -> Option:
-    """Declare an option that selects one of `choices` each time that it is given."""
+def chosen(
+    name: str, choices: Collection[str], shown: str = "all", *, filled: bool = True
+) -> Option:
+    """Declare an option that selects one of `choices` each time that it is given.
+
+    Where it is not given, it has all of them if it is `filled`, and otherwise None.
+    """
     return Option(
         name,
         "use only this one; may be given several times",
-        tuple(choices),
+        tuple(choices) if filled else None,
         choices=choices,
         many=True,
-        shown=default,
+        shown=shown,
     )
 
 

@@ -9,18 +9,18 @@ from __future__ import annotations
 import contextlib
 import os
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from farwrite_bench.cluster.group import Turn
+from farwrite_bench.harness.benchmark import Progress, stage
 from farwrite_experiments.capacity.costs import Costs, TransportCosts
 from farwrite_experiments.capacity.job import Job, Site, stages
 from farwrite_experiments.capacity.predict import predict
 from farwrite_experiments.capacity.step import APPLY_PASSES, READ_PASSES, WRITE_PASSES
 from farwrite_experiments.cluster.machines import Machine
-from farwrite_experiments.networks.network import Network
 from farwrite_experiments.networks.probes import BULK, CONTROL, MESSAGES, PROBES
 from farwrite_experiments.train.cluster import start
 from farwrite_experiments.train.pace import Pace
@@ -55,7 +55,7 @@ def calibrate(
     rounds: int,
     machines: Mapping[str, Sequence[Machine]] | None,
     logs: Path,
-    report: Callable[[float, str], None],
+    report: Progress,
 ) -> Costs:
     """Measure all probes over all ways in turn.
 
@@ -70,10 +70,7 @@ def calibrate(
     steps: dict[str, dict[str, Timed]] = {}
     for number, network in enumerate(PROBES.values()):
         case = Case(network.key, EMULATED, 1, servers=1, workers=1, other=network)
-
-        def share(done: float, number: int = number, network: Network = network) -> None:
-            report((number + done) / len(PROBES), f"calibration: {network.name}")
-
+        share = stage(report, number, len(PROBES), f"calibration: {network.name}")
         with contextlib.ExitStack() as stack:
             clusters = {
                 way.key: start(way, case.layout, logs / network.key, stack, machines)

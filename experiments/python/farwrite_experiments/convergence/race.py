@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import os
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from farwrite.errors import Internal, InvalidArgument
 from farwrite_bench.cluster.group import Take, Turn
+from farwrite_bench.harness.benchmark import Progress
 from farwrite_experiments.convergence.plan import Begin, Block, Evaluate, Job, Open
 from farwrite_experiments.convergence.tasks import TASKS
 from farwrite_experiments.train.cluster import Cluster
@@ -84,7 +85,7 @@ def race(
     number: int,
     block: int,
     limit: int,
-    report: Callable[[float], None],
+    report: Progress,
 ) -> Run:
     """Train until the quality is reached, or `limit` steps are taken.
 

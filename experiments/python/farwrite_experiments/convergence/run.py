@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from farwrite.info import memory_available
 from farwrite_bench.cluster.forked import import_tensorflow
 from farwrite_bench.cluster.process import MALLOC
+from farwrite_bench.harness.benchmark import Progress, stage
 from farwrite_experiments.convergence.plan import ConvergencePlan, Job
 from farwrite_experiments.convergence.race import Run, Runner, race, warm_up
 from farwrite_experiments.convergence.tasks import TASKS
@@ -24,7 +25,6 @@ WORKER = "farwrite_experiments.convergence.worker"
 TRAINING_SHARE = 0.8
 """About the part of a job's time that training takes; the rest is its emulated steps."""
 
-Progress = Callable[[float, str], None]
 Row = dict[str, Any]
 
 
@@ -37,12 +37,10 @@ class Results:
         The runs of the jobs, as `race` returns them.
     steps : list
         The rows of the emulated steps, as `farwrite_experiments.train.rows` makes them.
-    keep : callable
-        Called after each addition.
     """
 
-    def __init__(self, runs: list[Run], steps: list[Row], keep: Callable[[], None]) -> None:
-        self.runs, self.steps, self._keep = runs, steps, keep
+    def __init__(self, runs: list[Run], steps: list[Row]) -> None:
+        self.runs, self.steps = runs, steps
 
     def of(self, job: Job) -> list[Run]:
         """Return the runs of a job."""
@@ -52,19 +50,9 @@ class Results:
         """Return the rows of a job's emulated steps; empty if they are not measured."""
         return [row for row in self.steps if row["model"] == job.task]
 
-    def add_run(self, run: Run) -> None:
-        """Add a run."""
-        self.runs.append(run)
-        self._keep()
 
-    def add_steps(self, rows: list[Row]) -> None:
-        """Add emulated steps."""
-        self.steps.extend(rows)
-        self._keep()
-
-
-def run(plan: ConvergencePlan, results: Results, progress: Progress, logs: Path) -> None:
-    """Train and measure everything in `plan` that `results` does not have.
+def run(plan: ConvergencePlan, results: Results, progress: Progress, logs: Path) -> Iterator[None]:
+    """Train and measure everything in `plan` that `results` lacks, and yield when it has more.
 
     Raises
     ------
@@ -75,18 +63,17 @@ def run(plan: ConvergencePlan, results: Results, progress: Progress, logs: Path)
     """
     import_tensorflow(MALLOC, logs / "import.log")
     for number, job in enumerate(plan.jobs):
-        name = TASKS[job.task].name
-
-        def report(share: float, what: str, number: int = number, name: str = name) -> None:
-            progress((number + share) / len(plan.jobs), f"{name}, {what}")
-
-        _train(plan, job, results, report, logs / job.task)
+        report = stage(progress, number, len(plan.jobs), TASKS[job.task].name)
+        yield from _train(plan, job, results, report, logs / job.task)
         if not results.steps_of(job):
             report(TRAINING_SHARE, "emulated computation")
             _emulate(plan, job, results, report, logs / f"{job.task}-emulated")
+            yield
 
 
-def _train(plan: ConvergencePlan, job: Job, results: Results, report: Progress, logs: Path) -> None:
+def _train(
+    plan: ConvergencePlan, job: Job, results: Results, report: Progress, logs: Path
+) -> Iterator[None]:
     known = {each["run"] for each in results.of(job)}
     missing = [number for number in range(1, plan.pace.runs + 1) if number not in known]
     if not missing:
@@ -98,18 +85,10 @@ def _train(plan: ConvergencePlan, job: Job, results: Results, report: Progress, 
         runners = {each.way.key: Runner(each, job) for each in clusters}
         warm_up(runners)
         for place, number in enumerate(missing):
-
-            def of_run(share: float, place: int = place, number: int = number) -> None:
-                report(TRAINING_SHARE * (place + share) / len(missing), f"run {number}")
-
-            results.add_run(
-                race(
-                    *(job, plan.ways, runners, number),
-                    plan.pace.block_of(task),
-                    plan.pace.limit_of(task),
-                    of_run,
-                )
-            )
+            block, limit = plan.pace.block_of(task), plan.pace.limit_of(task)
+            of_run = stage(_part(report, 0.0, TRAINING_SHARE), place, len(missing), f"run {number}")
+            results.runs.append(race(job, plan.ways, runners, number, block, limit, of_run))
+            yield
 
 
 def _emulate(
@@ -117,13 +96,14 @@ def _emulate(
 ) -> None:
     case = emulated_case(job, results.of(job))
     divided = groups([case], [ONE_PROCESS, *plan.ways], memory_available())
+    of_steps = _part(report, TRAINING_SHARE, 1.0)
+    for rows in measure_steps(TrainPlan(divided, plan.pace.emulated), of_steps, logs):
+        results.steps.extend(rows)
 
-    def of_steps(share: float, _: str) -> None:
-        report(TRAINING_SHARE + (1 - TRAINING_SHARE) * share, "emulated computation")
 
-    rows: list[Row] = []
-    measure_steps(TrainPlan(divided, plan.pace.emulated), of_steps, rows.extend, logs)
-    results.add_steps(rows)
+def _part(report: Progress, first: float, last: float) -> Progress:
+    """Return what shows the progress of a part of a job."""
+    return lambda share, what="": report(first + (last - first) * share, what)
 
 
 def emulated_case(job: Job, runs: Sequence[Run]) -> Case:

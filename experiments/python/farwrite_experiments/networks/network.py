@@ -114,3 +114,8 @@ MNIST_MLP = Network("mnist_mlp", "MNIST network", _DIGIT, CLASSES, 0.0, _mnist_m
 SIX = (ALEXNET, INCEPTION_V3, VGG16, LSTM, GRU, FCN5)
 """The networks of the main paper's training experiments."""
 NETWORKS = {network.key: network for network in (*SIX, MNIST_MLP)}
+
+
+def name_of(model: str) -> str:
+    """Return the name of a network; one that is not known keeps its key."""
+    return NETWORKS[model].name if model in NETWORKS else model

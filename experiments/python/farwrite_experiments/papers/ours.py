@@ -12,10 +12,10 @@ from farwrite_bench.report.parts import Facts, Row, figure, rows_of
 from farwrite_bench.report.sections import grpc
 from farwrite_bench.table import times
 from farwrite_bench.tensor.rows import ratios
-from farwrite_experiments.convergence.tables import goal
+from farwrite_experiments.convergence.charts import goal
 from farwrite_experiments.convergence.tasks import TASKS
-from farwrite_experiments.sections import train
-from farwrite_experiments.sections.networks import NAMES
+from farwrite_experiments.networks.network import NETWORKS as TRAINED
+from farwrite_experiments.train import charts as train
 from farwrite_experiments.train.rows import gain
 
 Measure = Callable[[Sequence[Run]], str]
@@ -213,11 +213,11 @@ MEASURES: dict[str, Measure] = {
     },
     **{
         f"train {model} beside {theirs}": partial(_train, model, theirs)
-        for model in NAMES
+        for model in TRAINED
         for theirs in (train.GRPC, train.RPC, train.STAGED)
     },
     "train beside staged": partial(_train, None, train.STAGED),
-    **{f"train {model} step by batch": partial(_step_by_batch, model) for model in NAMES},
+    **{f"train {model} step by batch": partial(_step_by_batch, model) for model in TRAINED},
     **{f"convergence {task}": partial(_convergence, task) for task in TASKS},
     "grpc latency": partial(_grpc, "latency", None),
     "grpc skew latency": partial(_grpc, "latency", "skew"),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from farwrite.info import memory_available
 from farwrite_bench.cluster.forked import import_tensorflow
 from farwrite_bench.cluster.group import Turn
 from farwrite_bench.cluster.process import MALLOC
+from farwrite_bench.harness.benchmark import Progress, stage
 from farwrite_experiments.capacity.calibrate import calibrate
 from farwrite_experiments.capacity.costs import Costs
 from farwrite_experiments.cluster.link import Link
@@ -23,7 +24,6 @@ from farwrite_experiments.train.run import measure
 
 CALIBRATION_LINK = Link(100e9)
 """Faster than any connection of this machine."""
-Progress = Callable[[float, str], None]
 
 
 def run(
@@ -31,10 +31,9 @@ def run(
     costs: Costs,
     shaped: bool,
     progress: Progress,
-    done: Callable[[list[Row]], None],
     logs: Path,
-) -> None:
-    """Measure everything in `plan`, and give the rows of each point to `done`.
+) -> Iterator[list[Row]]:
+    """Measure everything in `plan`, and yield the rows of each point.
 
     Parameters
     ----------
@@ -54,15 +53,13 @@ def run(
     import_tensorflow(MALLOC, logs / "import.log")
     alone: dict[str, Turns] = {}
     for number, point in enumerate(plan.points):
-
-        def report(share: float, number: int = number, point: Point = point) -> None:
-            progress((number + share) / len(plan.points), f"{point.model}, {point.machines}")
-
+        name = f"{point.model}, {point.machines}"
+        report = stage(progress, number, len(plan.points), name)
         folder = logs / str(number)
         if point.model not in alone:
-            alone[point.model] = _alone(plan, point, folder / "local", report)
+            alone[point.model] = _alone(plan, point, folder / "local", stage(report, 0, 5))
         turns = _measure(plan, point, shaped, folder, report)
-        done(make_rows(point, plan.ways, turns, alone[point.model], costs, shaped=shaped))
+        yield make_rows(point, plan.ways, turns, alone[point.model], costs, shaped=shaped)
 
 
 def calibration(
@@ -75,18 +72,14 @@ def calibration(
         return calibrate(ways, rounds, where, logs / "calibration", progress)
 
 
-def _alone(plan: ScalingPlan, point: Point, logs: Path, report: Callable[[float], None]) -> Turns:
+def _alone(plan: ScalingPlan, point: Point, logs: Path, report: Progress) -> Turns:
     with contextlib.ExitStack() as stack:
         cluster = start(ONE_PROCESS, point.alone.layout, logs, stack)
-        turns, load = measure(
-            point.alone, {ONE_PROCESS.key: cluster}, plan.pace, lambda share: report(0.2 * share)
-        )
+        turns, load = measure(point.alone, {ONE_PROCESS.key: cluster}, plan.pace, report)
     return Turns(turns, together=False, load=load)
 
 
-def _measure(
-    plan: ScalingPlan, point: Point, shaped: bool, logs: Path, report: Callable[[float], None]
-) -> Turns:
+def _measure(plan: ScalingPlan, point: Point, shaped: bool, logs: Path, report: Progress) -> Turns:
     case = point.case
     needed = sum(memory_of(case, way) for way in plan.ways)
     together = needed <= memory_available() - SPARE_BYTES
@@ -94,10 +87,7 @@ def _measure(
     turns: dict[str, list[Turn]] = {}
     load = 0.0
     for number, group in enumerate(groups):
-
-        def share(done: float, number: int = number) -> None:
-            report(0.2 + 0.8 * (number + done) / len(groups))
-
+        share = stage(lambda done, _="": report(0.2 + 0.8 * done), number, len(groups))
         with contextlib.ExitStack() as stack:
             there = stack.enter_context(_machines(point.machines, point.link, shaped, logs))
             where = {"ps": there, "worker": there}

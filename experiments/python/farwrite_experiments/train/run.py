@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from farwrite.errors import Internal
 from farwrite_bench.cluster.forked import import_tensorflow
 from farwrite_bench.cluster.group import Turn, in_turn
 from farwrite_bench.cluster.process import MALLOC
+from farwrite_bench.harness.benchmark import Progress, stage
 from farwrite_experiments.train.cluster import Cluster, start
 from farwrite_experiments.train.pace import FIRST_STEPS, Pace
 from farwrite_experiments.train.plan import EMULATED, MIRRORED, ONE_PROCESS, Case, TrainPlan
 from farwrite_experiments.train.rows import Row, make_rows
 
-Progress = Callable[[float, str], None]
-Done = Callable[[list[Row]], None]
 
-
-def run(plan: TrainPlan, progress: Progress, done: Done, logs: Path) -> None:
-    """Measure everything in `plan`, and give the rows of each group to `done`.
+def run(plan: TrainPlan, progress: Progress, logs: Path) -> Iterator[list[Row]]:
+    """Measure everything in `plan`, and yield the rows of each group.
 
     Raises
     ------
@@ -32,25 +30,22 @@ def run(plan: TrainPlan, progress: Progress, done: Done, logs: Path) -> None:
     """
     import_tensorflow(MALLOC, logs / "import.log")
     for number, group in enumerate(plan.groups):
-
-        def report(share: float, number: int = number, case: Case = group.case) -> None:
-            name = f"{case.model}, batch {case.batch}"
-            progress((number + share) / len(plan.groups), name)
-
+        name = f"{group.case.model}, batch {group.case.batch}"
+        report = stage(progress, number, len(plan.groups), name)
         report(0.0)
         with contextlib.ExitStack() as stack:
             folder = logs / str(number)
             layout = group.case.layout
             clusters = {way.key: start(way, layout, folder, stack) for way in group.ways}
             turns, load = measure(group.case, clusters, plan.pace, report)
-            done(make_rows(group.case, group.ways, turns, load))
+            yield make_rows(group.case, group.ways, turns, load)
 
 
 def measure(
     case: Case,
     clusters: Mapping[str, Cluster],
     pace: Pace,
-    report: Callable[[float], None],
+    report: Progress,
 ) -> tuple[dict[str, list[Turn]], float]:
     """Let running clusters take turns, from the creation of a case's variables to their end.
 

@@ -1,4 +1,4 @@
-"""Training to a stated quality: loss or perplexity over time, and the time to the quality."""
+"""The charts of convergence: loss or perplexity over time, and the time to the quality."""
 
 from __future__ import annotations
 
@@ -7,27 +7,11 @@ from collections.abc import Iterator, Sequence
 from farwrite_bench.report.bars import Bar, Group, bars
 from farwrite_bench.report.chart import Series, lines
 from farwrite_bench.report.frame import Look
-from farwrite_bench.report.parts import (
-    Card,
-    Facts,
-    Gain,
-    Row,
-    Table,
-    figure,
-    largest,
-    rows_of,
-)
-from farwrite_experiments.convergence.tables import HEADERS, cells, goal
+from farwrite_bench.report.parts import Facts, Row, figure, rows_of
 from farwrite_experiments.convergence.tasks import TASKS
-from farwrite_experiments.sections.train import FARWRITE, GRPC, NAMES, STAGED
+from farwrite_experiments.train.charts import NAMES
 from farwrite_experiments.train.plan import EMULATED
 
-TITLE = "Convergence: three trainings to a stated quality"
-LEAD = (
-    "All transports take the same steps, bit for bit, so that the curves differ in time alone."
-    " Emulated: the steps that the real run took, with the time of a step whose layers take an"
-    " accelerator's time."
-)
 COMPUTATION = {"real": "real computation", EMULATED: "emulated GPU-class computation"}
 MOST_POINTS = 40
 """Points of a curve that are drawn."""
@@ -100,25 +84,6 @@ def _name(row: Row) -> str:
     return TASKS[row["task"]].name.capitalize()
 
 
-def tables(facts: Facts) -> list[Table]:
-    """Show all rows."""
-    return [("Convergence", HEADERS, list(cells(facts["rows"])))]
-
-
-def cards(facts: Facts) -> list[Card]:
-    """Choose the largest gain beside stock gRPC."""
-    return largest(gains(facts), "faster to the stated quality than stock gRPC")
-
-
-def gains(facts: Facts) -> list[Gain]:
-    """Compare every row of Farwrite with stock gRPC's time to the same quality."""
-    return [
-        Gain(
-            f"convergence: {_name(row)}, {row['compute']}, {row['transport']} {row['fabric']}",
-            1 / row["of_grpc"]["median"],
-            NAMES[GRPC],
-            "computation on this processor" if row["compute"] != EMULATED else "",
-        )
-        for row in rows_of(facts)
-        if row["transport"] in (FARWRITE, STAGED) and row["of_grpc"] is not None
-    ]
+def goal(row: Row) -> str:
+    """Return the quality to reach, such as "accuracy 0.95"."""
+    return f"{row['measure']} {row['target']:g}"

@@ -1,0 +1,309 @@
+"""``farwrite plan``: predicts a training step on more workers, and what limits it."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from farwrite_bench.cache import cache_folder
+from farwrite_bench.cluster.transport import FARWRITE, GRPC, PLUGIN, require
+from farwrite_bench.harness import command
+from farwrite_bench.harness.benchmark import Benchmark, Progress
+from farwrite_bench.harness.column import Column, Table
+from farwrite_bench.harness.option import Option, chosen
+from farwrite_bench.options import count, counts
+from farwrite_bench.record import Record
+from farwrite_bench.report.chart import Series, lines
+from farwrite_bench.report.frame import Look
+from farwrite_bench.report.parts import Facts, Row
+from farwrite_experiments.capacity.calibrate import QUICK_ROUNDS, ROUNDS, calibrate
+from farwrite_experiments.capacity.costs import Costs, read_costs, write_costs
+from farwrite_experiments.capacity.job import Site
+from farwrite_experiments.capacity.plan import (
+    TRANSPORTS,
+    WORKERS,
+    Question,
+    Workload,
+    answers,
+    moves,
+    of_edges,
+    of_network,
+)
+from farwrite_experiments.capacity.published import rows as published_rows
+from farwrite_experiments.cluster.link import Link, parse_link
+from farwrite_experiments.library import MODULE
+from farwrite_experiments.networks.network import NETWORKS, VGG16
+from farwrite_experiments.train.plan import Way
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[Any]
+
+LINK = Link(10e9)
+WAYS = (Way(GRPC), Way(FARWRITE, "tcp"), Way(FARWRITE, "shm"))
+SECONDS = 60.0
+NOTES = (
+    "A step pulls every variable, computes forward and backward layer by layer, pushes every"
+    " gradient as soon as it is there, and applies it. Links, connections and processors are shared"
+    " fairly by what needs them at the same time.",
+    "bottleneck: what is used for the largest share of the step, and that share. exposed ms: the"
+    " step less the same step where nothing moves.",
+    "farwrite rdma: the costs of Farwrite's messages and steps on this machine, and no processor's"
+    " time for bytes, which an adapter moves by itself. It was not measured here.",
+)
+COLOURS = {
+    "grpc": "grpc",
+    "farwrite tcp": "farwrite-tcp",
+    "farwrite shm": "farwrite-shm",
+    "farwrite rdma": "farwrite-verbs",
+}
+"""The keys of a chart's colours, by transport."""
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A prediction, and the costs that it needs."""
+
+    arguments: argparse.Namespace
+    workload: Workload | None
+    """None predicts what the papers measured."""
+    costs: Costs | None
+    """None measures them."""
+    path: Path
+    """Of the file with the costs."""
+
+    @property
+    def keeps(self) -> bool:
+        """Whether measured costs go to the file: a short calibration would pass for a good one."""
+        return not self.arguments.quick or self.arguments.calibration is not None
+
+
+def plan(arguments: argparse.Namespace, _: Record) -> Whole:
+    """Make the plan from the options, and read the costs of this machine if a file has them."""
+    workload = None if arguments.published else _workload(arguments)
+    path: Path = arguments.calibration or cache_folder() / "calibration.json"
+    if path.exists() and not arguments.calibrate:
+        return Whole(arguments, workload, read_costs(path), path)
+    require("farwrite plan --calibrate", "tensorflow")
+    return Whole(arguments, workload, None, path)
+
+
+def measure(plan: Whole, progress: Progress, logs: Path) -> Facts:
+    """Measure the costs where none are known, and predict."""
+    costs = plan.costs
+    if costs is None:
+        rounds = QUICK_ROUNDS if plan.arguments.quick else ROUNDS
+        costs = calibrate(WAYS, rounds, None, logs, progress)
+        if plan.keeps:
+            write_costs(plan.path, costs)
+    settings = {"settings": {"costs": costs.facts()}}
+    if plan.workload is None:
+        return {**settings, "published": list(published_rows(costs))}
+    question = _question(plan.arguments, plan.workload, costs)
+    return {**settings, "rows": answers(question, costs)}
+
+
+def _summary(plan: Whole) -> str:
+    if plan.costs is not None:
+        return f"the costs of {plan.path}"
+    return f"the costs of this machine are in {plan.path}" if plan.keeps else "measured costs"
+
+
+def _workload(arguments: argparse.Namespace) -> Workload:
+    if arguments.edges is not None:
+        return of_edges(arguments.edges, arguments.batch, arguments.compute_ms)
+    return of_network(arguments.model, arguments.batch, arguments.compute_ms)
+
+
+def _question(arguments: argparse.Namespace, workload: Workload, costs: Costs) -> Question:
+    return Question(
+        workload,
+        arguments.workers,
+        arguments.servers,
+        Site(
+            arguments.link,
+            arguments.cores or costs.cores,
+            accelerated=arguments.compute_on == "accelerator",
+        ),
+        tuple(arguments.transport or TRANSPORTS),
+        not arguments.asynchronous,
+        arguments.straggler,
+    )
+
+
+def _factor(text: str) -> float:
+    try:
+        factor = float(text)
+    except ValueError:
+        factor = 0.0
+    if not 1.0 <= factor < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a factor; use 1 or more")
+    return factor
+
+
+def more_options(parser: argparse.ArgumentParser) -> None:
+    """Add what is predicted: one of three."""
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument(
+        "--model",
+        choices=sorted(NETWORKS),
+        default=VGG16.key,
+        help=f"a network of the papers (default: {VGG16.key})",
+    )
+    what.add_argument(
+        "--edges",
+        type=Path,
+        metavar="FILE",
+        help="the edges of another graph, as farwrite tensorflow analyze --json writes them",
+    )
+    what.add_argument(
+        "--published",
+        action="store_true",
+        help="predict what the papers measured on their clusters, beside their figures",
+    )
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command ``plan``."""
+    command.add_parser(BENCHMARK, subparsers)
+
+
+def figures(facts: Facts) -> list[str]:
+    """Draw the efficiency by the number of workers."""
+    rows: list[Row] = facts.get("rows", [])
+    workers = sorted({row["workers"] for row in rows})
+    if len(workers) < 2:
+        return []
+    title = (
+        f"{rows[0]['workload']}, {rows[0]['link']}: the share of a step that is no communication"
+    )
+    series = [
+        Series(colour, key, [(row["workers"], row["efficiency"]) for row in mine])
+        for key, colour in COLOURS.items()
+        if (mine := [row for row in rows if row["transport"] == key])
+    ]
+    return [lines(Look(title, "workers", "share", log_x=True, ticks_x=workers), series)]
+
+
+def _published_rows(facts: Facts) -> list[Row]:
+    """Write each published figure, and its prediction where there is one."""
+    found = []
+    for row in facts.get("published", []):
+        shown = {"what": row["what"], "published": row["published"]}
+        if "missing" in row:
+            nothing = {"predicted": None, "error": None}
+            found.append({**shown, **nothing, "conditions": f"not known: {row['missing']}"})
+            continue
+        (low, high), unit = row["predicted"], row["unit"]
+        found.append(
+            {
+                "what": row["what"],
+                "published": f"{row['published']:g}{unit}",
+                "predicted": (
+                    f"{low:.3g}{unit}" if low == high else f"{low:.3g} to {high:.3g}{unit}"
+                ),
+                "error": f"{100 * row['prediction_error']:+.0f} %",
+                "conditions": f"{row['cluster']}; {row['assumption']}",
+            }
+        )
+    return found
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.0f} %"
+
+
+BENCHMARK = Benchmark(
+    name="plan",
+    question="predict a training step on more workers, and what limits it",
+    example="farwrite plan --model vgg16 --workers 8",
+    description="Predict how long a training step takes on one to thousands of workers, how much"
+    " of that is communication, and what limits it, from costs that are measured once on this"
+    " machine (a minute; needs TensorFlow).",
+    title="The capacity model: what limits a training job",
+    libraries=lambda plan: () if plan.costs else (PLUGIN, MODULE),
+    more_options=more_options,
+    options=(
+        Option(
+            "--compute-ms",
+            "milliseconds of a worker's computation in a step",
+            kind=float,
+            metavar="MS",
+            shown="the batch times the paper's time for a sample",
+        ),
+        Option("--batch", "samples of a worker", 32, kind=count),
+        Option(
+            "--workers",
+            "workers",
+            WORKERS,
+            kind=counts,
+            metavar="N,N...",
+            shown="powers of two up to 1024",
+        ),
+        Option("--servers", "parameter servers", kind=count, shown="as many as workers"),
+        Option(
+            "--link",
+            "a machine's link: bits per second, and a delay, such as 25G or 10G/50us",
+            LINK,
+            kind=parse_link,
+            metavar="RATE",
+            shown="10G",
+        ),
+        Option("--cores", "processors of a machine", kind=count, shown="this one's"),
+        Option(
+            "--compute-on",
+            "where layers compute; a processor also reads what arrives and writes gradients",
+            "accelerator",
+            choices=("accelerator", "processor"),
+        ),
+        chosen("--transport", TRANSPORTS),
+        Option("--asynchronous", "let every worker step by itself"),
+        Option(
+            "--straggler",
+            "how many times longer one worker computes",
+            1.0,
+            kind=_factor,
+            metavar="TIMES",
+            shown="1",
+        ),
+        Option(
+            "--calibration",
+            "the costs of a machine; measured if the file does not exist",
+            kind=Path,
+            metavar="FILE",
+            shown="in the user's cache",
+        ),
+        Option("--calibrate", "measure the costs again"),
+    ),
+    plan=plan,
+    measure=measure,
+    seconds=lambda plan: None if plan.costs else SECONDS,
+    summary=_summary,
+    settings=lambda _: {},
+    notes=lambda _: NOTES,
+    tables=(
+        Table(
+            (
+                Column("transport", "transport"),
+                Column("workers", "workers"),
+                Column("servers", "servers"),
+                Column("step ms", "step_ms", ".1f"),
+                Column("exposed ms", "exposed_ms", ".1f"),
+                Column("samples/s", "samples_s", ".1f"),
+                Column("efficiency", "efficiency", _percent),
+                Column("bottleneck", "bottleneck"),
+                Column("used", "share", _percent),
+            ),
+            "Predicted steps",
+            lambda facts: facts.get("rows", []),
+        ),
+        Table(
+            [Column(key, key) for key in ("what", "published", "predicted", "error", "conditions")],
+            "The papers' clusters",
+            _published_rows,
+        ),
+    ),
+    sentences=lambda facts: moves(facts.get("rows", [])),
+    charts=(figures,),
+)

@@ -1,0 +1,310 @@
+"""``farwrite bench convergence``: three tasks, each trained to a stated quality."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from farwrite.errors import InvalidArgument
+from farwrite_bench.cluster.plugin import programs
+from farwrite_bench.cluster.process import MALLOC
+from farwrite_bench.cluster.transport import FARWRITE, GRPC, require
+from farwrite_bench.harness.benchmark import Benchmark, Progress
+from farwrite_bench.harness.column import Column, Table
+from farwrite_bench.harness.option import Option, chosen
+from farwrite_bench.options import count
+from farwrite_bench.record import Record
+from farwrite_bench.report.parts import Facts, Gain, rows_of
+from farwrite_bench.tensor.plan import LOCAL
+from farwrite_experiments.convergence.charts import figures, goal
+from farwrite_experiments.convergence.data.choose import IMAGES, choose
+from farwrite_experiments.convergence.pace import QUICK, SHORT, expected_seconds, with_files
+from farwrite_experiments.convergence.plan import ConvergencePlan, Job
+from farwrite_experiments.convergence.rows import make_rows
+from farwrite_experiments.convergence.run import Results, run
+from farwrite_experiments.convergence.tasks import TASKS
+from farwrite_experiments.library import MODULE
+from farwrite_experiments.train.benchmark import MALLOC_WORDS
+from farwrite_experiments.train.charts import NAMES
+from farwrite_experiments.train.plan import EMULATED, FABRICS, TRANSPORTS, ways
+from farwrite_experiments.train.resume import earlier_facts
+
+NOTES = (
+    "All ways have the same seeds and the same order of batches. After each block of steps their"
+    " losses and variables were the same bit for bit, or the command would have failed. The quality"
+    " is measured with samples that no worker trains with, and its time does not count.",
+    "real: wall time of the steps as they ran on this processor, all ways in turns, block by block."
+    " seconds: mean of the runs to the stated quality. of grpc: median over the runs of the time"
+    " over stock gRPC's for the same steps. Each run has other first values and another order.",
+    "emulated: GPU-class computation. Steps to the quality, as the real runs took them, times the"
+    " step of bench train with the same variables, transfers and updates, whose layers take the"
+    " accelerator's time. From the main paper's table: VGG-16 gives the time of a multiplication"
+    " (30.92 ms for a sample), and LSTM that of a recurrent step (33.33 ms for 80), forward and"
+    " backward, whatever the batch. of grpc: median of the steps' ratio, and its interval.",
+    "The real steps gather rows of the tables on the servers: seq2seq by bounded edges, sentences"
+    " by dynamic ones. The emulated steps send as many rows as a mean batch has, by static edges,"
+    " and update them as a matrix. Numbers of words, some KB a step, cross only in the real ones.",
+    f"{MALLOC_WORDS}. Graph optimizers are off.",
+)
+MEASURED = ("training", "emulated_steps")
+"""The keys of the file from which rows are made: the runs, and the rows of the emulated steps."""
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A run, with what an interrupted one has measured of it."""
+
+    convergence: ConvergencePlan
+    settings: dict[str, Any]
+    results: Results
+    files: bool
+    """Whether the data is the user's."""
+    made: contextlib.ExitStack
+    """Removes the generated data."""
+
+
+def plan(arguments: argparse.Namespace, record: Record) -> Whole:
+    """Make the plan from the options, and the data."""
+    tasks = [key for key in TASKS if key in arguments.task]
+    if arguments.target is not None and len(tasks) != 1:
+        raise InvalidArgument(
+            "bench convergence: --target is the quality of one task; add --task with its name"
+        )
+    files = arguments.data is not None
+    if IMAGES in tasks and not files:
+        require("farwrite bench convergence", "sklearn")
+    found = ways(arguments.transport, arguments.fabric)
+    pace = QUICK if arguments.quick else with_files(SHORT) if files else SHORT
+    if arguments.runs is not None:
+        pace = pace.of_runs(arguments.runs)
+    with contextlib.ExitStack() as stack:
+        made = stack.enter_context(tempfile.TemporaryDirectory(prefix="farwrite-data-"))
+        jobs = tuple(_job(task, arguments, Path(made)) for task in tasks)
+        plan = ConvergencePlan(jobs, tuple(way for way in found if not way.is_local), pace)
+        settings = {
+            "tasks": [job.task for job in plan.jobs],
+            "targets": [job.target for job in plan.jobs],
+            "data": str(arguments.data.resolve()) if files else None,
+            "ways": [way.key for way in plan.ways],
+            "runs": plan.pace.runs,
+            "quick": arguments.quick,
+            "servers": arguments.servers,
+            "workers": arguments.workers,
+            "malloc": MALLOC,
+        }
+        known = interrupted(arguments.json, settings, record.machine) or {}
+        record.notes += [n for n in known.get("notes", ()) if n not in (*record.notes, *NOTES)]
+        results = Results(known.get("training", []), known.get("emulated_steps", []))
+        if files:
+            steps = max(plan.pace.limit_of(TASKS[job.task]) for job in plan.jobs)
+            print(
+                f"bench: each run ends at its quality, or after {steps:,} steps; with --json, the"
+                " same command continues an interrupted run",
+                file=sys.stderr,
+            )
+        return Whole(plan, settings, results, files, stack.pop_all())
+
+
+def _job(task: str, arguments: argparse.Namespace, made: Path) -> Job:
+    data = choose(task, arguments.data, made)
+    if data.records < arguments.workers:
+        raise InvalidArgument(
+            f"bench convergence: {data.train[0]} has fewer records than there are workers"
+            f" ({data.records} and {arguments.workers}); give more data, or fewer --workers"
+        )
+    target = TASKS[task].target_of(data, named=arguments.data is not None)
+    if arguments.target is not None:
+        target = arguments.target
+    return Job(task, data, target, arguments.servers, arguments.workers)
+
+
+def interrupted(
+    path: Path | None, settings: Mapping[str, Any], machine: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """Return the facts of an interrupted run with the same settings on the same machine.
+
+    None if there is no file, or the file is of a run that has finished: then a new run replaces it.
+
+    Raises
+    ------
+    FailedPrecondition
+        If the file is of another interrupted run, or cannot be read.
+    """
+    if path is None or not path.exists() or _has_finished(path):
+        return None
+    return earlier_facts("convergence", path, settings, machine, ("notes", *MEASURED))
+
+
+def _has_finished(path: Path) -> bool:
+    try:
+        return bool(json.loads(path.read_text(encoding="utf-8"))["finished"])
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
+def _seconds(plan: Whole) -> float | None:
+    if plan.files:
+        return None
+    whole, results = plan.convergence, plan.results
+    return sum(
+        expected_seconds(whole, job, len(results.of(job)), emulated=not results.steps_of(job))
+        for job in whole.jobs
+    )
+
+
+def measure(plan: Whole, progress: Progress, logs: Path) -> Iterator[Facts]:
+    """Train each task, and yield what has been measured so far."""
+    whole, results = plan.convergence, plan.results
+
+    def so_far(*, finished: bool) -> Facts:
+        rows = [
+            row
+            for job in whole.jobs
+            for row in make_rows(job, whole.ways, results.of(job), results.steps_of(job))
+        ]
+        return {
+            "finished": finished,
+            "rows": rows,
+            "training": results.runs,
+            "emulated_steps": results.steps,
+        }
+
+    with plan.made:
+        for _ in run(whole, results, progress, logs):
+            yield so_far(finished=False)
+    yield so_far(finished=True)
+
+
+def sentences(facts: Facts) -> Iterator[str]:
+    """Say what each task read, and how much less time Farwrite needs than stock gRPC."""
+    rows = facts["rows"]
+    for task in dict.fromkeys(row["task"] for row in rows):
+        of_task = [row for row in rows if row["task"] == task]
+        data = of_task[0]["data"]
+        synthetic = ", synthetic" if data["synthetic"] and "synthetic" not in data["name"] else ""
+        yield f"{TASKS[task].name}: data: {data['name']}{synthetic}."
+        for row in of_task:
+            if row["of_grpc"] is not None and not row["transport"].startswith("rpc"):
+                kind = "emulated GPU-class" if row["compute"] == EMULATED else "real"
+                yield (
+                    f"{TASKS[task].name}, {kind} computation, {row['transport']} over"
+                    f" {row['fabric']}: {row['of_grpc']['median']:.2f} of stock gRPC's time to"
+                    f" {goal(row)}."
+                )
+
+
+def gains(facts: Facts) -> list[Gain]:
+    """Compare every row of Farwrite with stock gRPC's time to the same quality."""
+    return [
+        Gain(
+            f"convergence: {TASKS[row['task']].name.capitalize()}, {row['compute']},"
+            f" {row['transport']} {row['fabric']}",
+            1 / row["of_grpc"]["median"],
+            NAMES[GRPC.key],
+            "computation on this processor" if row["compute"] != EMULATED else "",
+        )
+        for row in rows_of(facts)
+        if row["transport"] in ("farwrite", "staged") and row["of_grpc"] is not None
+    ]
+
+
+def _of(key: str, part: str, form: str, head: str) -> Column:
+    """Make the column of a part of a spread, which may not have been measured."""
+    return Column(head, lambda row: row[key] and row[key][part], form)
+
+
+def _ends(head: str, key: str) -> Column:
+    return Column(head, key, lambda of: f"{of['low']:.2f} to {of['high']:.2f}")
+
+
+BENCHMARK = Benchmark(
+    name="convergence",
+    question="measure the time to a stated quality in training",
+    example="farwrite bench convergence --task images",
+    description="Train three tasks to a stated quality with parameter servers and workers in"
+    " processes of their own, which read their data from disk: image recognition, sequence to"
+    " sequence, and sentence embedding. All transports take the same steps, bit for bit, so that"
+    " only time differs. Needs TensorFlow; without --data, scikit-learn for the images.",
+    title="Convergence: three trainings to a stated quality",
+    needs=("tensorflow",),
+    libraries=lambda plan: [*programs([way.transport for way in plan.convergence.ways]), MODULE],
+    options=(
+        chosen("--task", TASKS),
+        Option(
+            "--data",
+            "folder of your data: cifar-10-batches-bin or mnist, translation, sentences",
+            kind=Path,
+            metavar="DIR",
+            shown="scikit-learn's digits, and generated text",
+        ),
+        Option(
+            "--transport",
+            "use only this one; may be given several times",
+            (GRPC.key, FARWRITE.key),
+            choices=[key for key in TRANSPORTS if key != LOCAL.key],
+            many=True,
+            shown=f"{GRPC.key} and {FARWRITE.key}",
+        ),
+        Option(
+            "--fabric",
+            "use only this one; may be given several times",
+            FABRICS[:1],
+            choices=FABRICS,
+            many=True,
+            shown="shm",
+        ),
+        Option(
+            "--runs",
+            "runs, each with other seeds",
+            kind=count,
+            shown=f"{SHORT.runs}; --quick: {QUICK.runs}",
+        ),
+        Option(
+            "--target",
+            "the quality to reach, with one --task",
+            kind=float,
+            metavar="QUALITY",
+            shown="one for each task and kind of data",
+        ),
+        Option("--workers", "workers", 2, kind=count),
+        Option("--servers", "parameter servers", 1, kind=count),
+    ),
+    plan=plan,
+    measure=measure,
+    seconds=_seconds,
+    summary=lambda plan: f"{plan.convergence.pace.runs} runs of each task",
+    settings=lambda plan: plan.settings,
+    notes=lambda _: NOTES,
+    tables=(
+        Table(
+            (
+                Column("task", "task"),
+                Column("computation", "compute"),
+                Column("transport", "transport"),
+                Column("fabric", "fabric"),
+                Column("to", goal),
+                Column("reached", lambda row: f"{row['reached']} of {len(row['runs'])}"),
+                _of("steps_to_quality", "mean", ".0f", "steps"),
+                Column("step ms", "step_ms", ".1f"),
+                _of("seconds_to_quality", "mean", ".2f", "seconds"),
+                _ends("spread", "seconds_to_quality"),
+                _of("of_grpc", "median", ".2f", "of grpc"),
+                _ends("spread", "of_grpc"),
+                Column("copies", "copies_per_step", ".3g"),
+                Column("requests", "requests_per_step", ".3g"),
+                Column("cpu s", "cpu_s_per_step", ".3g"),
+            )
+        ),
+    ),
+    sentences=sentences,
+    charts=(figures,),
+    gains=gains,
+    gain_of="faster to the stated quality than stock gRPC",
+)

@@ -1,1 +1,0 @@
-"""The experiments' parts of the page of all results."""
