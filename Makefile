@@ -109,7 +109,7 @@ COMPILE_FOR_TENSORFLOW := farwrite tensorflow build \
 plugin: install $(VENV)/.tensorflow ## Compile the TensorFlow plug-in, the experiments' library and the tests' device, into the cache
 	@$(COMPILE_FOR_TENSORFLOW)
 
-# Headers alone; where they cannot be had, the build goes on without the verbs fabric.
+# Headers alone; where they are missing, the build goes on without the verbs fabric.
 .cache/.verbs_headers: tools/fetch_debs.sh
 	@mkdir -p $(@D)
 	@if tools/fetch_debs.sh libibverbs-dev:usr/include/infiniband/verbs.h \
@@ -246,6 +246,8 @@ lint: install $(VENV)/.tensorflow $(VENV)/.dev ## Check format, types, lints, fi
 	@python tools/check_file_sizes.py
 	$(call say,lint: the map of folders)
 	@python tools/check_folders.py
+	$(call say,lint: wordings)
+	@python tools/check_wording.py
 	$(call say,lint: what folders include)
 	@python tools/check_includes.py
 	$(call say,lint: mypy)

@@ -1,4 +1,4 @@
-// WireTap: somebody on the way between two sockets, who reads what passes and may change it.
+// WireTap: something on the way between two sockets, who reads what passes and may change it.
 #pragma once
 
 #include <poll.h>

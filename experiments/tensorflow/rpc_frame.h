@@ -12,7 +12,7 @@ namespace farwrite::experiments {
 
 enum class RpcKind : std::uint32_t {
   kRequest = 1,  // bytes: a RecvTensorRequest
-  kCancel = 2,   // nobody waits for the reply of this request any more; no bytes
+  kCancel = 2,   // nothing waits for the reply of this request any more; no bytes
   kReply = 3,    // bytes: a RecvTensorResponse, or the message of a status
 };
 

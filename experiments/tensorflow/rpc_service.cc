@@ -85,7 +85,7 @@ void RpcService::reply(std::uint64_t id, const absl::Status& status, const tf::T
   if (tf::DataTypeCanUseMemcpy(value.dtype()) && value.TotalBytes() <= RingWriter::kBriefBytes) {
     return send_tensor(id, value, is_dead);
   }
-  // Encoded and copied into the ring by a thread that nobody waits for.
+  // Encoded and copied into the ring by a thread that nothing waits for.
   schedule_(
       [self = shared_from_this(), id, value, is_dead] { self->send_tensor(id, value, is_dead); });
 }

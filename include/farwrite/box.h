@@ -333,7 +333,7 @@ class FARWRITE_API Client {
 
   /// Creates a segment filled with zeros, and attaches it.
   Result<Segment> create(const SegmentSpec& spec, Creation creation = Creation::kExclusive) const;
-  /// Attaches the segment of that name. Waits up to `timeout` until somebody creates it.
+  /// Attaches the segment of that name. Waits up to `timeout` until another process creates it.
   /// kInvalidArgument for a name that no segment can have.
   Result<Segment> attach(std::string_view name,
                          std::chrono::nanoseconds timeout = std::chrono::nanoseconds(0)) const;

@@ -76,7 +76,7 @@ class Completion(Handle, elsewhere="wait for the operation here, and send the ou
                     outcome.set_exception(from_status(code, message))
 
             def on_done(code: int, message: str) -> None:
-                # In a poller's thread. The loop may have been closed meanwhile: nobody awaits then.
+                # In a poller's thread. The loop may be closed by now: nothing awaits then.
                 with contextlib.suppress(RuntimeError):
                     loop.call_soon_threadsafe(deliver, code, message)
 

@@ -191,7 +191,7 @@ def from_status(code: int, message: str) -> Error:
     """Make the exception for a status of the core. An unknown code gives a plain `Error`.
 
     While the interpreter ends, it does not return in a daemon thread: what is closed then gives
-    every wait of such a thread an error, which nobody can handle any more.
+    every wait of such a thread an error, which nothing can handle any more.
     """
     if _ending:
         _stop_daemon()

@@ -113,7 +113,7 @@ def serve(source: Source, address: str) -> str:
                 ) from None
         try:
             if endpoint not in _endpoints.values():
-                # With port 0 everybody gets one of his own.
+                # With port 0 each process gets its own port.
                 key = (host, port or endpoint._server.server_address[1])
                 _endpoints[key] = endpoint
                 endpoint.start()

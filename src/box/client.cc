@@ -41,7 +41,7 @@ Result<Segment> Client::create(const SegmentSpec& spec, Creation creation) const
   Request request = {.verb = Verb::kCreate, .spec = spec, .creation = creation};
   const auto opened = [&](const Result<ClientState::Answer>& answer) {
     Result<Segment> segment = segment_of(attached(state_, answer));
-    // Nobody knows of a segment that this call has made and cannot open.
+    // Nothing knows of a segment that this call has made and cannot open.
     if (answer.ok() && !segment.ok() && creation == Creation::kExclusive) {
       state_->discard(answer.value().reply.key);
     }
@@ -104,7 +104,7 @@ Result<SegmentInfo> Client::describe(std::string_view name) const {
 }
 
 Result<MemoryRegion> Client::allocate(std::uint64_t bytes) const {
-  // Memory is this side's: without a server it is still to be had.
+  // Memory is this side's: it is available without a server.
   if (Status end = state_->check("allocate"); end.code() == StatusCode::kCancelled) return end;
   return state_->device().allocate(bytes);
 }

@@ -352,7 +352,7 @@ Result<std::shared_ptr<const void>> ClientState::begin_view() {
 
 void ClientState::end_view() {
   if (views_.fetch_sub(1) != 1 || !closed_.load()) return;
-  // Nobody is left to tell of a server that did not settle.
+  // Nothing is left to tell of a server that did not settle.
   static_cast<void>(device_.close(kSettle));
 }
 

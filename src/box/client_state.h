@@ -90,7 +90,7 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
   Status check_wait() const;
 
   // The reason of the connection's end, as soon as any call can know of it. Mapped memory of the
-  // server outlives it, so whoever reads there asks.
+  // server outlives it, so the code that reads there asks.
   Status check(std::string_view operation);
 
   // A program looks at the server's memory as long as the result lives. close() leaves the device
@@ -121,14 +121,14 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
       : device_(std::move(device)), channel_(std::move(channel)), timeout_(timeout) {}
   void take(Notification notification);
   void answer(const OnAnswer& on_answer, Result<Answer> answer);
-  // The lease or the attachment of an answer that nobody waits for any more.
+  // The lease or the attachment of an answer that nothing waits for any more.
   void give_back(const Answer& late);
   void end(const Status& reason);
   void end_view();
   static Status closed();
   std::uint64_t add_pending(Verb verb, OnAnswer on_answer);
   // `late` takes an answer that comes after the timeout; without one it is given back.
-  // For `late` of a creation: nobody knows of the segment, and nobody else would free it.
+  // For `late` of a creation: nothing knows of the segment, and nothing else would free it.
   OnAnswer free_created(const Request& request);
   // Fails the request if it cannot be sent.
   void fail_with(const Completion& sent, std::uint64_t id);

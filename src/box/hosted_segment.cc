@@ -202,7 +202,7 @@ VersionId HostedSegment::end_change(std::uint32_t slot, bool new_epoch) {
 }
 
 void HostedSegment::replace_bytes(const std::byte* from, std::uint32_t slot, ParallelLoop& loop) {
-  // Nobody reads this buffer yet, so a part may be many chunks: memcpy streams a long one past the
+  // Nothing reads this buffer yet, so a part may be many chunks: memcpy streams a long one past the
   // caches, which leaves more of the memory's bandwidth to others.
   constexpr std::uint64_t kPartChunks = 32;
   const std::uint64_t chunks = buffers_.chunks();

@@ -63,7 +63,7 @@ class HostedSegment : public std::enable_shared_from_this<HostedSegment> {
   // `spec` has passed checked_bytes(). kResourceExhausted without memory for it.
   static Result<std::shared_ptr<HostedSegment>> create(const Device& device, SegmentSpec spec,
                                                        std::uint64_t key, const VersionId& id);
-  // Of the one buffer of a segment that nobody has seen yet.
+  // Of the one buffer of a segment that nothing has seen yet.
   MutableByteView first_bytes() { return {buffers_.data(0), bytes_}; }
 
   const SegmentSpec& spec() const { return spec_; }
@@ -97,7 +97,7 @@ class HostedSegment : public std::enable_shared_from_this<HostedSegment> {
   // The checks of apply() alone, which need no sources. Fills in change.length.
   Status check(ChangeFields& change) const;
 
-  // A buffer for a write of the whole segment, filled by the caller; nothing if none can be had.
+  // A buffer for a write of the whole segment, filled by the caller; nothing if none is available.
   // Ended by apply() or drop().
   std::optional<std::uint32_t> draft();
   void drop(std::uint32_t slot);

@@ -22,7 +22,7 @@ Result<std::shared_ptr<SegmentState>> SegmentState::open(std::shared_ptr<ClientS
 }
 
 SegmentState::~SegmentState() {
-  // Nobody is left to read why it failed; the connection's end detaches as well.
+  // Nothing is left to read why it failed; the connection's end detaches as well.
   static_cast<void>(detach());
 }
 

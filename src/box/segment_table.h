@@ -29,7 +29,7 @@ class SegmentTable {
   // kAlreadyExists, kInvalidArgument, kResourceExhausted.
   Result<Segment> create(const SegmentSpec& spec, Creation creation);
   // Adds one out of a snapshot, with its key, its version and an epoch above its own; `fill` gives
-  // it its bytes. Nobody has it attached.
+  // it its bytes. Nothing has it attached.
   Result<Segment> restore(const SegmentSpec& spec, std::uint64_t key, const VersionId& stored,
                           const std::function<Status(MutableByteView)>& fill);
 

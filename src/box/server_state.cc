@@ -25,7 +25,7 @@ namespace farwrite::box {
 namespace {
 
 constexpr std::uint64_t kMemoryStep = kMinMemoryLimit;
-// How often threads of clients that have left are joined, while nobody comes.
+// How often threads of clients that have left are joined, while nothing comes.
 constexpr std::chrono::nanoseconds kTidyEvery = std::chrono::seconds(1);
 
 DeviceOptions device_options(const ServerOptions& options) {
@@ -281,7 +281,7 @@ Status ServerState::close(std::chrono::nanoseconds timeout, bool last_snapshot) 
   for (Connection& connection : connections) connection.thread.join();
   Status written;
   if (snapshotter_ != nullptr) {
-    // Nobody can change a segment any more, so every change that was answered is in it.
+    // Nothing can change a segment any more, so every change that was answered is in it.
     if (last_snapshot) written = snapshotter_->write();
     snapshotter_->stop();
   }

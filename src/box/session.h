@@ -1,5 +1,5 @@
 // Session: one client at the server, with a thread of its own. A client that stops, is slow or
-// sends nonsense holds up nobody else.
+// sends nonsense holds up no other client.
 //
 // The thread takes the client's requests in order. While it applies one change, the bytes of the
 // next are already on their way (between hosts).
@@ -105,7 +105,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::atomic<bool> ended_ = false;
 
   // Of the thread alone.
-  bool bytes_lost_ = false;  // and nobody was told: what was sent later must not be applied
+  bool bytes_lost_ = false;  // and the client was not told: what was sent later must not be applied
   std::optional<Arrival> ahead_;
   // The loans to the client own the pins: they end when it can read the bytes no longer, which may
   // be long after the session. RELEASE unpins sooner, in the order of the client's changes.

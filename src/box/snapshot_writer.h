@@ -24,7 +24,7 @@ class SnapshotWriter {
   // Removes the partial file of a snapshot that was not committed.
   ~SnapshotWriter();
 
-  // Appends a segment. Nobody may change `data` before add() returns, or the snapshot is damaged.
+  // Appends a segment. Nothing may change `data` before add() returns, or the snapshot is damaged.
   // kInvalidArgument for an entry that fails its check() or whose size is not that of `data`; this
   // failure alone changes nothing, and the next add() may succeed.
   Status add(const SnapshotEntry& entry, ByteView data);

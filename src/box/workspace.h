@@ -47,7 +47,7 @@ class Workspace : public std::enable_shared_from_this<Workspace> {
   explicit Workspace(Device device) : device_(std::move(device)) {}
 
   std::optional<Piece> try_take(std::uint64_t bytes);
-  // Waits for others to give back. The error after `timeout`, or at once if nobody has a piece,
+  // Waits for others to give back. The error after `timeout`, or at once if nothing has a piece,
   // says what is used up. kCancelled after close().
   Result<Piece> take(std::uint64_t bytes, std::chrono::nanoseconds timeout);
   // Ends the waits: those who have a piece may keep it for as long as their clients are stopped.

@@ -53,7 +53,7 @@ class ByteStream {
   virtual void shutdown();
 };
 
-// The bytes as they are, over a non-blocking socket that somebody else owns and keeps open.
+// The bytes as they are, over a non-blocking socket that something else owns and keeps open.
 class PlainView final : public ByteStream {
  public:
   explicit PlainView(int socket) : socket_(socket) {}

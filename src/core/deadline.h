@@ -1,4 +1,4 @@
-// Deadline: the moment after which nobody should wait any more.
+// Deadline: the moment after which nothing should wait any more.
 //
 // Taken on the monotonic clock, so that setting the wall clock neither ends a wait nor prolongs it.
 // A value type; safe to copy between threads.

@@ -232,7 +232,7 @@ void EventLoop::State::remove_fd(int fd) {
     watches_.erase(watch);
     watch_of_fd_.erase(found);
   }
-  // Also when somebody else has just removed it: the promise is made to both.
+  // Also when something else has just removed it: the promise is made to both.
   wait_while_running(lock, [fd](const Turn& turn) { return turn.fd == fd; });
 }
 
@@ -289,7 +289,8 @@ void EventLoop::State::run() {
   for (;;) {
     const int count = ::epoll_wait(epoll_.get(), events.data(), events.size(), wait_ms());
     if (count < 0 && errno != EINTR) {
-      // Somebody closed a descriptor that is not theirs. Going on would leave every waiter waiting.
+      // Something closed a descriptor that is not theirs. Going on would leave every waiter
+      // waiting.
       std::fprintf(stderr, "farwrite: epoll_wait of an event loop failed: %s (errno %d)\n",
                    std::strerror(errno), errno);
       std::abort();
@@ -392,7 +393,7 @@ EventLoop::EventLoop(std::shared_ptr<State> state) : state_(std::move(state)) {}
 // every method below looks at the guard before it touches either.
 
 EventLoop::~EventLoop() {
-  // The state is leaked then: the parent's thread holds a share, which nobody drops in the child.
+  // The state is leaked then: the parent's thread holds a share, which nothing drops in the child.
   if (!state_->fork_guard.in_forked_child()) state_->stop();
 }
 

@@ -132,7 +132,7 @@ Status check_log_variable() {
 }
 
 std::string_view log_level_name() {
-  (void)log_enabled(LogLevel::kError);  // reads FARWRITE_LOG if nobody has
+  (void)log_enabled(LogLevel::kError);  // reads FARWRITE_LOG if nothing has
   return to_string(static_cast<LogLevel>(threshold.load(std::memory_order_relaxed)));
 }
 

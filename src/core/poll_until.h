@@ -1,4 +1,4 @@
-// poll_until: waits for what nobody announces.
+// poll_until: waits for what nothing announces.
 #pragma once
 
 #include <algorithm>

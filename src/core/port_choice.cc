@@ -27,7 +27,7 @@ std::vector<std::uint16_t> ports_to_try(const std::string& ephemeral, const std:
   std::istringstream text(ephemeral);
   std::uint32_t low = 0, high = 0;
   text >> low >> high;
-  // Reserved ports are kept for somebody: the kernel knows best.
+  // Reserved ports are kept for other programs: the kernel knows best.
   const bool any_reserved = std::any_of(reserved.begin(), reserved.end(),
                                         [](unsigned char c) { return std::isdigit(c) != 0; });
   if (!text || low == 0 || high > 65535 || low > high || any_reserved) return {0};

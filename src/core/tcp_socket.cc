@@ -67,7 +67,7 @@ std::string to_string(const PortRange& range) {
 
 // Invalid, with the reason in errno. A port that is `known`, because the user named it, is taken
 // even while connections of an earlier listener linger there. That takes SO_REUSEADDR on both
-// listeners. Set before any other bind(2), it would also take a port that somebody has bound and
+// listeners. Set before any other bind(2), it would also take a port that something has bound and
 // does not listen on yet.
 UniqueFd bind_and_listen(const addrinfo& address, std::uint16_t port, bool known) {
   sockaddr_storage at{};

@@ -97,7 +97,8 @@ Status TlsStream::start(ssl_ctx_st* context, TlsSide side) {
   library_.SSL_set_ex_data(ssl_, 0, this);
   if (side == TlsSide::kConnecting) {
     constexpr int kVerifyPeer = 1;
-    // An accepting side may answer with a certificate instead of the key. Nobody is trusted.
+    // An accepting side may answer with a certificate instead of the key. No certificate is
+    // trusted.
     library_.SSL_set_verify(ssl_, kVerifyPeer, nullptr);
     library_.SSL_set_psk_client_callback(ssl_, &give_client_key);
     library_.SSL_set_connect_state(ssl_);

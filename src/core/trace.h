@@ -62,7 +62,7 @@ inline void trace_instant(std::string_view name, std::string_view fabric, std::s
   trace({name, fabric, peer, now, now, bytes, lane, tag, TraceKind::kInstant, false});
 }
 
-// Starts tracing into FARWRITE_TRACE if it is set and nobody did. Called when a device opens.
+// Starts tracing into FARWRITE_TRACE if it is set and nothing did. Called when a device opens.
 void start_trace_from_environment();
 // Starts tracing into `file`; write_trace() runs when the process exits, too. A "%p" in the name
 // becomes the process id; without one, ".<pid>" is appended, so that the processes of a program do

@@ -26,7 +26,7 @@ struct TraceSnapshot {
   std::uint64_t lost = 0;
 };
 
-// Thread-safe: its thread adds, and whoever writes the file looks.
+// Thread-safe: its thread adds, and the thread that writes the file reads.
 class TraceRing {
  public:
   explicit TraceRing(std::size_t capacity = kTraceRingEvents) : capacity_(capacity) {}

@@ -35,7 +35,7 @@ class UniqueFd {
     const int old = std::exchange(fd_, fd);
     if (old < 0) return;
     const int saved_errno = errno;
-    // Never retried: on Linux the number is free even after EINTR, and may be somebody else's by
+    // Never retried: on Linux the number is free even after EINTR, and may be another owner's by
     // now.
     ::close(old);
     errno = saved_errno;

@@ -58,7 +58,7 @@ class WireWriter {
 // that was designed for it.
 enum class TailBytes { kRejected, kAllowed };
 
-// Reads from memory that the caller keeps alive and that nobody else writes: copy what a peer can
+// Reads from memory that the caller keeps alive and that nothing else writes: copy what a peer can
 // still change into private memory first. Thread-compatible.
 class WireReader {
  public:

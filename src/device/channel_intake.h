@@ -38,7 +38,7 @@ class ChannelLanes::Intake final : public fabric::EventSink {
   std::optional<Notification>* const taken_;
 };
 
-// For a closed channel, whose lanes are served until the peer knows: what comes is nobody's.
+// For a closed channel, whose lanes are served until the peer knows: what comes has no owner.
 class ChannelLanes::Discard final : public fabric::EventSink {
  public:
   void on_notification(Notification /*notification*/) override {}

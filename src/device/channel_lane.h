@@ -38,8 +38,8 @@ class ChannelLanes::Lane final : public PolledLane {
     if (lanes == nullptr) return false;
     if (return_lane_ || lanes->inbox_.has_handler()) return true;
     if (!drained_.load() && lanes->life_.peer_over()) return true;
-    // Where the target's CPU makes the progress, somebody always has to; a user's thread that waits
-    // does it by itself, and two would wake each other up.
+    // Where the target's CPU makes the progress, something always has to; a user's thread that
+    // waits does it by itself, and two would wake each other up.
     return !lanes->cpu_free_target_ && !lanes->inbox_.is_driven();
   }
 

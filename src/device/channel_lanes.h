@@ -1,8 +1,8 @@
 // ChannelLanes: a channel's lanes, and who polls them when.
 //
 // A user's thread that waits for notifications polls the users' lanes itself (LaneDriver). Pollers
-// serve them where nobody else does, and they always serve the return lane. After the peer's end
-// they empty every lane, whoever took the notifications before.
+// serve them where nothing else does, and they always serve the return lane. After the peer's end
+// they empty every lane, whichever thread took the notifications before.
 #pragma once
 
 #include <poll.h>

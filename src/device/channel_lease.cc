@@ -75,7 +75,7 @@ void ChannelState::on_lend(Notification&& record) {
   auto region = std::make_shared<RemoteRegionState>(
       shared_from_this(), std::move(descriptor), leased ? lend->lease : 0, std::move(taken_back));
   // Without waiting: it succeeds if the segment was seen before, and asks for it if not. A failure
-  // is told to whoever looks.
+  // is reported to the next caller.
   if (leased) (void)region->reach(core::Deadline::after({}));
   record.lent = RemoteRegion(std::move(region));
   inbox_.on_notification(std::move(record));

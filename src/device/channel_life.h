@@ -22,7 +22,7 @@
 
 namespace farwrite::device {
 
-// Keeps the states and decides who may make a step; the steps are the channel's. Calls nobody, but
+// Keeps the states and decides who may make a step; the steps are the channel's. Calls nothing, but
 // for the end handler, and that without the mutex. Thread-safe.
 class ChannelLife {
  public:
@@ -88,7 +88,7 @@ class ChannelLife {
   bool fin_is_due() const;
   void fin_is_sent();
   void fin_is_received();
-  // Closed, and nobody waits for the link: the peer and its readers are gone, or each side has
+  // Closed, and nothing waits for the link: the peer and its readers are gone, or each side has
   // heard the other's FIN.
   bool finish_is_due() const;
   Turn begin_finishing(core::Deadline deadline);

@@ -1,6 +1,6 @@
 // Channel records: what two device layers tell each other through a link's lanes.
 //
-// LEND travels in a user's lane, in order with his notifications. RETURN travels in the return
+// LEND travels in a user's lane, in order with its notifications. RETURN travels in the return
 // lane, one more than the users', which only pollers serve: a user who takes no notifications must
 // not keep leases from coming back.
 #pragma once

@@ -77,7 +77,7 @@ class ChannelState final : public fabric::LinkObserver,
   Result<int> notification_descriptor();
   Result<bool> arm_notifications();
   void disarm_notifications();
-  // A thread has taken notifications that concern whoever waits on the descriptor.
+  // A thread has taken notifications that concern the thread that waits on the descriptor.
   void wake_event_loop() { inbox_.wake_event_loop(); }
   Status on_notification(std::function<void(Notification)> handler,
                          std::chrono::nanoseconds timeout);

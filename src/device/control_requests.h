@@ -27,7 +27,7 @@ class ControlRequests {
                                           const std::function<void()>& send,
                                           const std::function<Status()>& ended);
   // Hands an answer to the thread that waits for it, if `accept`, which is called under the mutex
-  // before that thread sees the answer, says so. False if nobody takes it.
+  // before that thread sees the answer, says so. False if nothing takes it.
   bool answer(ReplyMessage& reply, const std::function<bool()>& accept);
   // `ended` may say something else now.
   void look_again();

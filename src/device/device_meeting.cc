@@ -91,7 +91,7 @@ Result<std::shared_ptr<ChannelState>> DeviceState::go_live(std::shared_ptr<Chann
                             "the device is closed", "open another one");
   }
   channel->give_up(refusal);
-  (void)channel->finish(core::Deadline::never());  // it has no user yet, so nobody delays it
+  (void)channel->finish(core::Deadline::never());  // it has no user yet, so nothing delays it
   return refusal;
 }
 

@@ -34,7 +34,8 @@ namespace farwrite::device {
 
 memory::HugePages to_memory(HugePages pages);
 
-// Thread-safe. Channels share it; close() ends its threads and channels, whoever still shares it.
+// Thread-safe. Channels share it; close() ends its threads and channels, whichever thread still
+// shares it.
 class DeviceState final : public std::enable_shared_from_this<DeviceState> {
  public:
   static Result<std::shared_ptr<DeviceState>> open(const DeviceOptions& options);
@@ -93,7 +94,7 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   Status find_lendable(ByteView memory, FabricKind fabric, std::uint64_t& key,
                        std::uint64_t& offset);
   RegionDescriptor new_descriptor(Access access, std::uint64_t offset, std::uint64_t length);
-  // `landing`: of the channel where it is to be published, null for everybody.
+  // `landing`: of the channel where it is to be published, null for every peer.
   Status check_publishable(const PublishedRegion& published, const LandingMemory* landing) const;
   // Whether this is the loop's or a poller's thread.
   bool on_own_thread() const;

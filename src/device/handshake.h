@@ -11,8 +11,8 @@
 //
 // Either side may answer REFUSE {code, message} instead. A proof is an HMAC under the shared token
 // over both hellos, so it cannot be replayed or reflected. Before it, a peer learns uuid and epoch;
-// no address, key or memory. If the devices encrypt, TLS comes before all that, and whoever has not
-// the token learns nothing.
+// no address, key or memory. If the devices encrypt, TLS comes before all that, and a peer that has
+// not the token learns nothing.
 #pragma once
 
 #include <array>

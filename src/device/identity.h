@@ -8,8 +8,8 @@
 
 namespace farwrite::device {
 
-// Made from the boot, the network namespace and the endpoint: whoever listens there next is the
-// same device, restarted.
+// Made from the boot, the network namespace and the endpoint: the process that listens there next
+// is the same device, restarted.
 DeviceUuid uuid_of(const Endpoint& endpoint);
 
 // Grows with every call in every process: nanoseconds of the wall clock, never the same twice here.

@@ -46,7 +46,7 @@ class LandingMemory {
   void settle();
   // Closes all regions and empties the quarantine; kPeerSilent if the peer does not let it.
   Status revoke_all(core::Deadline deadline);
-  // The link has gone: frees the quarantine, and gives what nobody holds back to the kernel.
+  // The link has gone: frees the quarantine, and gives what nothing holds back to the kernel.
   void release();
   // Frees what forked children have read until their end.
   void reclaim();

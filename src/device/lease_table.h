@@ -24,7 +24,7 @@ struct LeasedRange {
 };
 
 // Thread-safe. A held lease keeps its region's memory from being reused, or its lender from doing
-// so himself.
+// so itself.
 class LeaseTable {
  public:
   // `limit_bytes`: what this peer may hold at once.

@@ -33,7 +33,7 @@ Status NameTable::publish(std::string_view name, PublishedRegion published) {
   removed.push_back(std::exchange(entry, std::move(published)));
   std::erase_if(regions_, [&](auto& other) {
     if (!other.second.region->closed()) return false;
-    removed.push_back(std::move(other.second));  // nobody can open it any more
+    removed.push_back(std::move(other.second));  // nothing can open it any more
     return true;
   });
   return Status();

@@ -1,4 +1,4 @@
-// NameTable: the regions published under names, to everybody or to one peer.
+// NameTable: the regions published under names, to all peers or to one.
 #pragma once
 
 #include <map>

@@ -59,7 +59,8 @@ bool NotificationInbox::is_driven() const {
 }
 
 bool NotificationInbox::call_at_end_of_drive() {
-  // Left standing if nobody drives: another poller may have asked, and a call too many is harmless.
+  // Left standing if nothing drives: another poller may have asked, and a call too many is
+  // harmless.
   call_at_end_.store(true);
   return drivers_.load() > 0;
 }
@@ -189,7 +190,7 @@ void NotificationInbox::block(LaneDriver& driver, std::chrono::nanoseconds longe
     sleep_on_doorbells(driver, longest);
     lock.lock();
     driven_ = false;
-    changed_.notify_one();  // somebody else may have to drive now
+    changed_.notify_one();  // another thread may have to drive now
   }
   blocked_.fetch_sub(1);
 }

@@ -1,4 +1,4 @@
-// NotificationInbox: where a channel's notifications wait for the user, or go to his handler.
+// NotificationInbox: where a channel's notifications wait for the user, or go to its handler.
 #pragma once
 
 #include <poll.h>
@@ -25,7 +25,7 @@
 namespace farwrite::device {
 
 // What a thread that waits for a notification does meanwhile: it polls the lanes itself, so that
-// nobody has to wake it up a second time.
+// nothing has to wake it up a second time.
 class LaneDriver {
  public:
   virtual ~LaneDriver() = default;
@@ -39,7 +39,7 @@ class LaneDriver {
   virtual Status ended() const = 0;
   // For errors.
   virtual const std::string& peer_name() const = 0;
-  // Nobody polls the lanes any more, and call_at_end_of_drive() asked to be told.
+  // Nothing polls the lanes any more, and call_at_end_of_drive() asked to be told.
   virtual void drive_ended() {}
 };
 
@@ -84,11 +84,11 @@ class NotificationInbox final : public fabric::EventSink {
   bool is_driven() const;
   // Counts the waits.
   std::uint64_t drives() const { return drives_.load(); }
-  // Has LaneDriver::drive_ended() called when nobody waits any more; false if nobody does now.
+  // Has LaneDriver::drive_ended() called when nothing waits any more; false if nothing does now.
   bool call_at_end_of_drive();
 
   std::optional<Notification> try_take();
-  // What nobody will take any more: it may hold the peer's memory.
+  // What nothing will take any more: it may hold the peer's memory.
   void drop_queued();
   // Polls for `spin`, then blocks. What has arrived comes before driver.ended().
   Result<Notification> take(LaneDriver& driver, core::Deadline deadline,
@@ -97,9 +97,9 @@ class NotificationInbox final : public fabric::EventSink {
   Result<int> descriptor();
   // Before each wait on the descriptor. False: there may be something to take already.
   Result<bool> arm(LaneDriver& driver);
-  // Makes the descriptor readable, if an event loop may wait on it: somebody has taken for it.
+  // Makes the descriptor readable, if an event loop may wait on it: something has taken for it.
   void wake_event_loop();
-  // Makes everybody who blocks look at driver.ended() again.
+  // Makes all blocked threads look at driver.ended() again.
   void wake_all();
 
   std::uint64_t notifications() const { return notifications_.value(); }

@@ -1,8 +1,8 @@
 // Poller: one thread that serves the lanes of one completion queue (paper section 3.1).
 //
-// It serves a lane while somebody needs it to: the fabric has no other way to make progress, a
+// It serves a lane while something needs it to: the fabric has no other way to make progress, a
 // handler takes the channel's notifications, or an operation is pending. A lane whose user waits
-// for notifications himself is left alone, so that a wake-up goes straight to him.
+// for notifications itself is left alone, so that a wake-up goes straight to it.
 #pragma once
 
 #include <poll.h>
@@ -29,9 +29,9 @@ class PolledLane {
  public:
   virtual ~PolledLane() = default;
   virtual bool wants_poller() const = 0;
-  // Of a lane that does not want one: whether to ask again in a moment. False: somebody kicks.
+  // Of a lane that does not want one: whether to ask again in a moment. False: something kicks.
   virtual bool look_again() { return false; }
-  // Whether somebody waits for what the lane brings, so that polling for a while pays.
+  // Whether a caller waits for what the lane brings, so that polling for a while pays.
   virtual bool worth_spinning() const { return true; }
   virtual fabric::Progress serve() = 0;
   virtual fabric::Doorbell arm() = 0;

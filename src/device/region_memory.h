@@ -42,7 +42,7 @@ class RegionMemory {
     return gpu == nullptr ? MemoryKind() : MemoryKind::cuda(gpu->ordinal());
   }
 
-  // Once. Nobody uses the memory any more.
+  // Once. Nothing uses the memory any more.
   void free() {
     if (arena_ != nullptr) arena_->free(block_.data);
     segment_.reset();

@@ -52,7 +52,7 @@ Result<ReplyMessage> RegionRequests::ask(FrameType type, std::uint64_t request,
 void RegionRequests::take(ReplyMessage& reply) {
   const bool leases = reply.status.ok() && reply.lease != 0;
   if (requests_.answer(reply, [&] { return !leases || leases_.hold(); })) return;
-  // Nobody waits any more; the lease must not stay out.
+  // Nothing waits any more; the lease must not stay out.
   if (reply.lease != 0) send_(FrameType::kRelease, ReleaseMessage{reply.lease}.to_bytes());
 }
 

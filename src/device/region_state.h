@@ -40,8 +40,8 @@ class RegionTable {
   std::array<Shard, 16> shards_;
 };
 
-// Thread-safe. Whoever holds a shared_ptr keeps the memory from being reused: the user's handles,
-// published names, and the leases of peers.
+// Thread-safe. The code that holds a shared_ptr keeps the memory from being reused: the user's
+// handles, published names, and the leases of peers.
 class RegionState {
  public:
   // `landing`: of the channel whose peer may write the region, which it keeps; null for a region

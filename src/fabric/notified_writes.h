@@ -5,7 +5,7 @@
 // lane has to tell later is held back meanwhile, so that its order stays.
 // Tail flag (the paper's way, section 3.2): the write's last word, 8-byte aligned and never twice
 // the same in one place, read by the receiver with acquire. Needs a fabric on which the end of a
-// write is seen last, one write on one lane, and host memory, and wakes nobody. Slots use it when
+// write is seen last, one write on one lane, and host memory, and wakes nothing. Slots use it when
 // it is forced (transfer/tail_flag.h).
 #pragma once
 
@@ -61,13 +61,13 @@ class NotifiedWrites : public std::enable_shared_from_this<NotifiedWrites> {
     std::vector<std::byte> message;  // what operation.source views
     std::shared_ptr<core::CompletionState> completion;
     bool ready = false;  // nothing is left to wait for but its turn
-    bool lost = false;   // its write did not land: nobody may be told of it
+    bool lost = false;   // its write did not land: it must not be reported
   };
   struct Lane {
     Lane(std::string_view fabric, const std::string& peer) : outbox(fabric, peer) {}
     core::OrderedMutex<core::LockRank::kNotifiedWrites> mutex;
     Outbox<std::shared_ptr<Held>> outbox;
-    bool posting = false;  // somebody posts what is ready; nobody else may
+    bool posting = false;  // a thread posts what is ready; nothing else may
   };
 
   Completion post_notified_write(std::uint32_t lane_number, const Operation& notified);

@@ -72,7 +72,8 @@ class CudaDriver : public cuda::Functions {
   // kUnavailable names what is missing: the library, a function, or a GPU. The environment
   // variable FARWRITE_CUDA_LIBRARY names another file than libcuda.so.1. kForked in such a child.
   static Result<const CudaDriver*> open();
-  // Null until open() has succeeded. Costs one load: whoever has no GPU memory asks this first.
+  // Null until open() has succeeded. Costs one load: the code that has no GPU memory asks this
+  // first.
   static const CudaDriver* opened();
 
   // The driver's own name of a result, and its sentence: "CUDA_ERROR_OUT_OF_MEMORY (out of

@@ -43,7 +43,7 @@ class Below {
   virtual void schedule(grpc_closure* closure, absl::Status status) = 0;
   // An error that lets programs call again.
   virtual absl::Status unavailable(const std::string& text) = 0;
-  // Has gRPC's poller deliver for the pair, as long as somebody keeps the result. Null if no
+  // Has gRPC's poller deliver for the pair, as long as something keeps the result. Null if no
   // descriptor is left.
   virtual std::shared_ptr<void> watch(const std::shared_ptr<Pair>& pair) = 0;
 };
@@ -156,7 +156,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool switch_due_ = false;  // kSwitch is to be written, as the last bytes on TCP
   UpgradeFrame upgrade_;     // nonces and the number of the stream
   DeviceUuid peer_device_{};
-  bool needs_mapping_ = false;  // only mapped memory proves that nobody is in between
+  bool needs_mapping_ = false;  // only mapped memory proves that nothing is in between
 
   Reader reader_;
   grpc_closure* tcp_writer_ = nullptr;     // gRPC's write under way on TCP

@@ -177,7 +177,7 @@ void Connection::take_ready(const UpgradeFrame& frame) {
   stage_ = Stage::kOpening;
   known_ = hub->accepted(peer_device_);
   if (known_ != nullptr) return;
-  // If the connection ends before the channel comes, nobody waits for it.
+  // If the connection ends before the channel comes, nothing waits for it.
   hub->await(peer_device_, weak_from_this(),
              [weak = weak_from_this()](const Result<std::shared_ptr<Pair>>& pair) {
                if (const std::shared_ptr<Connection> self = weak.lock()) self->has_pair(pair);

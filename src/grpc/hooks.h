@@ -37,7 +37,7 @@ struct Hooks {
   // one now. `deadline` is grpc_core::Timestamp's value.
   bool (*before_work)(void* pollset, std::int64_t deadline);
   // Instead of grpc_pollset_kick() for no worker in particular: the completion queue has an event.
-  // True: nobody needs to be woken.
+  // True: nothing needs to be woken.
   bool (*has_event)(void* pollset);
   // Once, when the process ends.
   void (*at_exit)();

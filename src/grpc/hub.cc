@@ -239,7 +239,7 @@ void Hub::keep_all() {
     }
     const std::int64_t seen = last_poll_ns_.load(std::memory_order_relaxed);
     if (now_ns() - seen > std::chrono::nanoseconds(kUnattended).count()) {
-      // Whoever sleeps on the doorbells counts on their being armed.
+      // The thread that sleeps on the doorbells counts on their being armed.
       do {
         while (poll()) {
         }

@@ -59,7 +59,7 @@ class Hub {
   // Whether polling before a sleep may pay: something came a moment ago.
   bool is_busy() const;
 
-  // Bytes wait: until uncover(), the keeper looks after the pairs if nobody else polls.
+  // Bytes wait: until uncover(), the keeper looks after the pairs if nothing else polls.
   void cover();
   void uncover();
   // Calls `check` every few milliseconds, until it returns true.

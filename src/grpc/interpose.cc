@@ -1,5 +1,5 @@
-// Stands in front of gRPC's library: every connection's bytes pass here, and slices are born in
-// memory that peers may read, and own it. See hooks.h; docs/how-to/grpc.md.
+// Stands in front of gRPC's library: every connection's bytes pass here, and slices are allocated
+// in memory that peers may read, and own it. See hooks.h; docs/how-to/grpc.md.
 #include <dlfcn.h>
 #include <strings.h>
 #include <sys/epoll.h>

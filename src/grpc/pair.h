@@ -25,7 +25,8 @@ class Pair {
   bool is_open() const { return channel_.peer_state() <= PeerState::kSilent; }
   stream::Streams& streams() { return streams_; }
 
-  // What the connections of the pair share with gRPC's poller; whoever makes it decides what it is.
+  // What the connections of the pair share with gRPC's poller; whichever thread makes it decides
+  // what it is.
   std::shared_ptr<void> watch(const std::function<std::shared_ptr<void>()>& make);
 
  private:

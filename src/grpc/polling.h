@@ -40,8 +40,8 @@ class Polling {
   bool begins(const void* queue);
   // Looks for Settings::spin. True: something was delivered, so do not wait.
   bool look_for_queue(Work& work);
-  // A queue has an event. True: it is this thread's, which looks for it, so that nobody needs to be
-  // woken.
+  // A queue has an event. True: it is this thread's, which looks for it, so that nothing needs to
+  // be woken.
   bool has_event(const void* queue);
 
   // gRPC's poller is about to sleep in this thread. True: something was delivered, so do not sleep.

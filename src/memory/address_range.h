@@ -25,7 +25,7 @@ constexpr std::uint64_t round_to_huge_pages(std::uint64_t bytes) {
 // A reserved stretch of address space: no memory behind it, any access faults. Thread-safe. Lives
 // as long as its owner or any slice of it. A forked child inherits none of it but its views of
 // segments. The destructors leave the addresses alone there: they hold a view, or may belong to
-// somebody else by then.
+// something else by then.
 class AddressRange {
  public:
   class Slice;
@@ -48,7 +48,7 @@ class AddressRange {
   std::uint64_t largest_gap() const;
 
   // Claims `wanted` contiguous bytes if they are there, else the largest gap of at least `needed`;
-  // nullptr if there is none, or the limit leaves less. Both are multiples of 2 MiB. Nobody else
+  // nullptr if there is none, or the limit leaves less. Both are multiples of 2 MiB. Nothing else
   // gets these addresses until the slice goes.
   static std::shared_ptr<Slice> claim(const std::shared_ptr<AddressRange>& range,
                                       std::uint64_t needed, std::uint64_t wanted);

@@ -300,7 +300,7 @@ void Arena::Implementation::trim_idle(std::chrono::nanoseconds idle) {
   if (guard_.in_forked_child()) return;
   const std::unique_lock growing(grow_mutex_, std::try_to_lock);
   if (!growing.owns_lock()) return;
-  // What the caches hold is in use as long as somebody allocates.
+  // What the caches hold is in use as long as something allocates.
   const std::uint64_t allocations = cache_.counts().allocations;
   if (std::exchange(allocations_seen_, allocations) == allocations) flush_caches();
   const std::vector<const SegmentTable::Entry*> entries = segments_->entries();

@@ -35,7 +35,8 @@ struct ArenaOptions {
   std::function<void(const std::shared_ptr<Segment>&)> on_segment_removed = {};
 };
 
-// A piece of an arena. Holds nothing: whoever keeps a block keeps a shared_ptr to its arena too.
+// A piece of an arena. Holds nothing: the code that keeps a block keeps a shared_ptr to its arena
+// too.
 struct Block {
   std::byte* data = nullptr;  // aligned to 64 bytes; contents are undefined
   std::uint64_t bytes = 0;    // usable, >= requested
@@ -69,7 +70,7 @@ class Arena {
  public:
   // Reserves addresses only; the first allocation creates the first segment.
   static Result<std::shared_ptr<Arena>> create(ArenaOptions options);
-  // All blocks are gone after this; segments live on while somebody else holds them.
+  // All blocks are gone after this; segments live on while something else holds them.
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;

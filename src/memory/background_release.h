@@ -15,8 +15,8 @@ namespace farwrite::memory {
 // `release` must not wait for anybody.
 void release_in_background(std::uint64_t bytes, std::function<void()> release);
 
-// Returns once nothing is being released. Whoever takes large memory calls it first, so that a
-// process does not hold what it has given up beside what it takes.
+// Returns once nothing is being released. The code that takes large memory calls it first, so that
+// a process does not hold what it has given up beside what it takes.
 void wait_for_background_releases();
 
 }  // namespace farwrite::memory

@@ -98,7 +98,7 @@ BlockCache::Counts BlockCache::counts() const {
 
 BlockCache::Shard& BlockCache::own_shard() { return shards_[thread_number() % shards_.size()]; }
 
-// Bins take turns, so that sizes nobody asks for any more leave in the end.
+// Bins take turns, so that sizes nothing asks for any more leave in the end.
 void BlockCache::make_room(Shard& shard, std::vector<BlockExtent>& evicted) {
   const std::uint64_t target = shard.limit_units - shard.limit_units / 4;
   while (shard.cached_units > target) {

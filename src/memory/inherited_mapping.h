@@ -3,13 +3,14 @@
 // The mapping itself is not inherited (MADV_DONTFORK): it is shared, so a child could write into
 // its parent's memory, or into a peer's. In the child, before fork(2) returns there, the same file
 // is mapped at the same addresses again, privately. The child reads what its parent had, and its
-// writes reach nobody. What the parent or a peer writes later shows in pages that the child has not
-// written. Children of raw clone(2) get nothing.
+// writes reach nothing. What the parent or a peer writes later shows in pages that the child has
+// not written. Children of raw clone(2) get nothing.
 //
 // A witness shows the owner of memory that children of a reader still live. It is a file that the
-// owner has as well. A child maps its first page, shared, where nobody looks, and keeps the mapping
-// until it and its descendants have ended or run another program. Until then the kernel refuses to
-// seal the file against writing (forked_readers.h uses the same rule within one process).
+// owner has as well. A child maps its first page, shared, where nothing looks, and keeps the
+// mapping until it and its descendants have ended or run another program. Until then the kernel
+// refuses to seal the file against writing (forked_readers.h uses the same rule within one
+// process).
 #pragma once
 
 #include <cstddef>

@@ -40,7 +40,7 @@ class MappedSegment {
   std::uint64_t bytes() const { return bytes_; }
   bool writable() const { return writable_; }
   // Of a witness (inherited_mapping.h) whose maker's process is gone: whether children of that
-  // process still have it mapped. From the first call on, what is written here reaches nobody.
+  // process still have it mapped. From the first call on, what is written here reaches nothing.
   bool mapped_by_others();
   // The GPU that has the memory; null: the host's memory.
   const gpu::Gpu* gpu() const { return gpu_memory_ == nullptr ? nullptr : &gpu_memory_->gpu(); }

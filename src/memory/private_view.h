@@ -1,6 +1,6 @@
 // PrivateView: a private, copy-on-write view of bytes that lie in shared memory.
 //
-// What is written through it reaches nobody else, and nobody sees it through the shared mapping.
+// What is written through it reaches nothing else, and nothing sees it through the shared mapping.
 // Until a page is written it is the shared one, so a view costs no memory, and it shows the bytes
 // only as long as the owner keeps them as they are: a lease has to outlive it.
 #pragma once

@@ -100,7 +100,7 @@ Status seal(const SegmentOptions& options, int fd) {
   int seals = F_SEAL_SHRINK | F_SEAL_GROW;
   if (!options.takes_seals) seals |= F_SEAL_SEAL;
   // Spares the owner's own mapping, which is why it comes after mmap. A read-only mapping alone
-  // would not do: whoever holds the descriptor could map it again, writable.
+  // would not do: the code that holds the descriptor could map it again, writable.
   if (options.use == SegmentUse::kExport) seals |= kSealFutureWrite;
   if (::fcntl(fd, F_ADD_SEALS, seals) == 0) return {};
   return failure(options, "fcntl(F_ADD_SEALS)", "use Linux 5.4 or newer");

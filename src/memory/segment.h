@@ -25,8 +25,8 @@ namespace farwrite::memory {
 
 // Who may write the memory besides its owner. The kernel enforces it through the memfd's seals.
 enum class SegmentUse : std::uint8_t {
-  kExport,   // nobody: peers map it read-only and cannot obtain a writable mapping
-  kLanding,  // exactly one peer; give its descriptor to nobody else
+  kExport,   // nothing: peers map it read-only and cannot obtain a writable mapping
+  kLanding,  // exactly one peer; give its descriptor to nothing else
 };
 
 enum class HugePages : std::uint8_t {
@@ -40,7 +40,7 @@ struct SegmentOptions {
   std::uint64_t bytes = 0;  // > 0; rounded up to the page size (2 MiB with explicit huge pages)
   SegmentUse use = SegmentUse::kExport;
   HugePages huge_pages = HugePages::kTransparent;
-  bool takes_seals = false;  // later too, from everybody who has the descriptor: a witness
+  bool takes_seals = false;  // later too, from every holder of the descriptor: a witness
   bool prefault = true;      // back every page now: a first touch is up to 12x slower
   NumaPlacement numa = {};
   std::string name = "farwrite";                    // shown in /proc/<pid>/maps and in errors

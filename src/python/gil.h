@@ -68,7 +68,7 @@ auto without_gil(Call&& call) {
   return std::forward<Call>(call)();
 }
 
-// Lets nobody through any more and waits for those inside. Called with the GIL, once, at exit.
+// Lets nothing through any more and waits for those inside. Called with the GIL, once, at exit.
 void close_gate();
 
 }  // namespace farwrite::python

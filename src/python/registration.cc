@@ -15,7 +15,7 @@ namespace {
 
 namespace nb = nanobind;
 
-// Holds the buffer for as long as the registration, so that nobody resizes or frees it meanwhile.
+// Holds the buffer for as long as the registration, so that nothing resizes or frees it meanwhile.
 class HeldMemory {
  public:
   HeldMemory(Held<Device>& device, nb::handle object, bool writable) {

@@ -38,7 +38,7 @@ class LandedTensor {
   std::uint64_t bytes() const { return bytes_; }
   ByteView description() const { return {description_.data(), description_.size()}; }
 
-  // Somebody looks at the tensor. Once.
+  // Something looks at the tensor. Once.
   void view();
   // The tensor is not what its edge carries: it counts as malformed, and its slot is granted again.
   void refuse();

@@ -12,7 +12,7 @@
 namespace farwrite::transfer {
 namespace {
 
-// A leader cannot be called back from the channel, so it looks around now and then: somebody may
+// A leader cannot be called back from the channel, so it looks around now and then: something may
 // have closed its edge.
 constexpr std::chrono::nanoseconds kLongestLead = std::chrono::milliseconds(100);
 // Back-off of who polls memory.

@@ -2,8 +2,8 @@
 // interface over the engine.
 //
 // Leader and follower: a thread that finds its queue empty takes the channel's notifications, also
-// those of others, until its own is there; then the next waiting thread does. So nobody is woken up
-// twice, and no thread is ours.
+// those of others, until its own is there; then the next waiting thread does. So nothing is woken
+// up twice, and no thread is ours.
 //
 // One mutex guards the edges and what has arrived on them. Taken before the engine's. Never held
 // while payload moves, or while anything is destroyed that may call the channel.
@@ -52,7 +52,7 @@ class Port final : public EngineUser, public std::enable_shared_from_this<Port> 
   Engine& engine() { return *engine_; }
   // How notified writes are made there.
   static fabric::LoweringChoice lowering_of(const Channel& channel);
-  // Whether `forced` can be had there, and is what the channel does.
+  // Whether `forced` is available there, and is what the channel does.
   static Status check_lowering(const Channel& channel, NotificationLowering forced);
   // Segments that the channel's device has registered so far.
   static std::uint64_t registrations_of(const Channel& channel);
@@ -60,19 +60,19 @@ class Port final : public EngineUser, public std::enable_shared_from_this<Port> 
   using Mutex = core::OrderedMutex<core::LockRank::kTensorPort>;
   Mutex& mutex() { return mutex_; }
 
-  // Takes what comes, for everybody, until `arrived`, which is called under the mutex, is true.
+  // Takes what comes, for all callers, until `arrived`, which is called under the mutex, is true.
   // kDeadlineExceeded, or why nothing will come any more. `polled`: `arrived` has to look at memory
-  // that nobody announces.
+  // that nothing announces.
   Status wait(Channel& channel, const std::function<bool()>& arrived, core::Deadline deadline,
               bool polled = false);
-  // Takes what is there, unless somebody takes already.
+  // Takes what is there, unless something takes already.
   void drain(Channel& channel);
 
   // The rest under the mutex.
 
   // Why nothing will come any more, or ok.
   const Status& ended() const { return ended_; }
-  // Whoever waits in wait(), or on the channel's descriptor.
+  // The thread that waits in wait(), or on the channel's descriptor.
   void wake_all(const Channel& channel);
 
   // Gives a receiver its number. kAlreadyExists if the name is taken.

@@ -160,7 +160,7 @@ Status ReceiverState::close(std::chrono::nanoseconds timeout) {
       port_->wake_all(channel_);
     }
   }
-  // Offers that nobody has taken yet go back, too: a sender may wait for their memory.
+  // Offers that nothing has taken yet go back, too: a sender may wait for their memory.
   if (removed) port_->drain(channel_);
   Status outcome;
   for (MemoryRegion& region : regions_) {

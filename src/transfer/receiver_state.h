@@ -42,7 +42,7 @@ class ReceiverState : public std::enable_shared_from_this<ReceiverState> {
   void sender_has_closed(const ClosedRecord& record);
 
  private:
-  // What has arrived and nobody has received.
+  // What has arrived and nothing has received.
   struct Item {
     LandedTensor pushed;
     PushDescription push;

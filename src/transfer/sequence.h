@@ -11,8 +11,8 @@
 namespace farwrite::transfer {
 
 // Where notifications tell of tensors, they come in the order of their lane already, and a number
-// that is left out is a tensor that nobody will see. Tail flags overtake each other and the offers:
-// there every number has to come, in whatever form. Thread-compatible.
+// that is left out is a tensor that nothing will see. Tail flags overtake each other and the
+// offers: there every number has to come, in whatever form. Thread-compatible.
 template <typename Item>
 class Sequence {
  public:
@@ -20,7 +20,7 @@ class Sequence {
 
   // Whether the number is one that may still come.
   bool expects(std::uint64_t number) const { return number > last_ && !early_.contains(number); }
-  // An expected one has come; without an item it is one that nobody shall see.
+  // An expected one has come; without an item it is one that nothing shall see.
   void add(std::uint64_t number, std::optional<Item> item) {
     ++count_;
     if (!overtaking_) {

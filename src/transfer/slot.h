@@ -13,7 +13,7 @@
 namespace farwrite::transfer {
 
 enum class SlotState : std::uint8_t {
-  kFree,     // nobody may write it
+  kFree,     // nothing may write it
   kGranted,  // its sender may write it once
   kLanded,   // a tensor has arrived in it
   kViewed,   // at least one view of the tensor exists

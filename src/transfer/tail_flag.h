@@ -33,7 +33,7 @@ inline std::uint64_t* tail_flag_at(std::byte* slot, std::uint64_t payload_bytes)
   return reinterpret_cast<std::uint64_t*>(slot + tail_flag_offset(payload_bytes));
 }
 
-// Acquires: whoever sees a new value sees the whole write.
+// Acquires: the thread that sees a new value sees the whole write.
 inline std::uint64_t load_tail_flag(std::uint64_t* flag) {
   return std::atomic_ref<std::uint64_t>(*flag).load(std::memory_order_acquire);
 }

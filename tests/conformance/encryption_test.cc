@@ -1,4 +1,4 @@
-// DeviceOptions::encrypt as a user sees it, and as somebody on the wire does.
+// DeviceOptions::encrypt as a user sees it, and as something on the wire does.
 #include <cstring>
 #include <future>
 #include <string>

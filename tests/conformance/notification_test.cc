@@ -220,8 +220,8 @@ TEST_P(Notifications, AnEventLoopSleepsOnADescriptor) {
   EXPECT_GT(sleeps, 0U);
 }
 
-// The sender's own thread and its poller look at one lane in turn; whoever looks last has to see to
-// what the peer has no room for.
+// The sender's own thread and its poller look at one lane in turn; whichever thread looks last has
+// to see to what the peer has no room for.
 TEST_P(Notifications, WhatWaitsForRoomLeavesWhileItsSendersEventLoopSleeps) {
   constexpr std::uint32_t kRounds = 5;
   constexpr std::uint32_t kCount = 400;

@@ -1,4 +1,4 @@
-// One side breaks the protocol: the channel ends on both, with the reason, and nobody waits.
+// One side breaks the protocol: the channel ends on both, with the reason, and nothing waits.
 #include <future>
 #include <string>
 

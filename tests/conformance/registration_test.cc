@@ -1,4 +1,4 @@
-// Memory that a user registers himself serves transfers like any other, and costs nothing where no
+// Memory that a user registers itself serves transfers like any other, and costs nothing where no
 // fabric has use for it.
 #include <memory>
 #include <utility>

@@ -317,7 +317,7 @@ TEST_P(Tensors, ASenderWaitsForItsReceiverAndForNoOther) {
       TensorSender::open(near_device_, near_, "late", std::chrono::milliseconds(50)).status());
 }
 
-// On shm alone, where the pages that nobody touches cost nothing.
+// On shm alone, where the pages that nothing touches cost nothing.
 TEST(LargeTensors, MoreThanFourGigabytesAreOneTensor) {
   constexpr std::uint64_t kBytes = (std::uint64_t{4} << 30) + 4099;
   DeviceOptions options;

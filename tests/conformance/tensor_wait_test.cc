@@ -72,7 +72,7 @@ TEST_P(TensorWaits, EndWithTheReceiverAndTheSender) {
       EXPECT_CODE(kFailedPrecondition, sending.get());
       ASSERT_OK(edge.receiver.close(kHang));
     }
-    // What was on its way goes back when somebody takes it.
+    // What was on its way goes back when something takes it.
     auto other = TensorReceiver::open(far_, "other", ReceiverOptions());
     ASSERT_OK(other);
     EXPECT_TRUE(eventually([&] {

@@ -182,7 +182,7 @@ void Engine::advance(Lock& lock, const std::shared_ptr<Stream>& stream) {
     work->moved += piece;
     if (steps_ > 0) --steps_;
   }
-  // What was taken away meanwhile may be somebody else's by now.
+  // What was taken away meanwhile may be another owner's by now.
   if (work->size > 0 && context.sticky == kSuccess && !allowed(*work)) {
     context.sticky = kIllegalAddress;
   }

@@ -106,7 +106,7 @@ TEST_F(Forger, OfAMalformedRecordLosesItsChannel) {
     ChildProcess child("forger", {endpoint(), what});
     Channel channel = accept();
     child.wait_for("sent");
-    // Somebody has to look into the lane.
+    // Something has to look into the lane.
     EXPECT_EQ(channel.wait_notification(kPatience).status().code(), StatusCode::kProtocolError)
         << what;
     EXPECT_EQ(channel.peer_state(), PeerState::kClosed) << what;

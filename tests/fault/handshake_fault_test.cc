@@ -1,4 +1,5 @@
-// Whoever connects to a device, or answers for one, may be anything: junk, half a peer, a stranger.
+// The code that connects to a device, or answers for one, may be anything: junk, half a peer, a
+// stranger.
 #include <sys/socket.h>
 
 #include <atomic>

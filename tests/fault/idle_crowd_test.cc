@@ -189,7 +189,7 @@ TEST_P(IdleCrowd, AtEveryListeningSocketLeavesDescriptorsAndLetsPeersIn) {
   EXPECT_EQ(victim.finish(), 0);
 }
 
-// What waits for no handshake goes by itself, though the crowd stays and nobody else comes.
+// What waits for no handshake goes by itself, though the crowd stays and nothing else comes.
 TEST_P(IdleCrowd, IsGoneWhenTheTimeForAHandshakeIsOver) {
   ChildProcess victim("crowded", {GetParam().name, "1"});
   victim.wait_for("endpoint");

@@ -1,4 +1,4 @@
-// Roles: what this test program does as somebody's child process.
+// Roles: what this test program does as a child process of another program.
 //
 // A role talks to its test in lines: say() on stdout, hear() from stdin. Its input ends when the
 // test is done with it, and then it should return.
@@ -44,7 +44,7 @@ Connected connect_to(const std::string& endpoint);
 
 }  // namespace farwrite::fault
 
-// For roles: EXPECT_* would report to nobody there.
+// For roles: EXPECT_* would report to nothing there.
 #define FARWRITE_REQUIRE(condition)                                               \
   do {                                                                            \
     if (!(condition)) ::farwrite::fault::give_up(__FILE__, __LINE__, #condition); \

@@ -119,7 +119,7 @@ TEST_F(UnixSocketStranger, WithGarbageChangesNothing) {
   gone.reset();
   core::UniqueFd no_fds = dial();
   send(no_fds, attach_packet(proof_).view());
-  // A doorbell that could block whoever rings it.
+  // A doorbell that could block the thread that rings it.
   const core::UniqueFd mailbox = memory_file(mailbox_bytes_, true);
   core::UniqueFd no_doorbell = dial();
   send(no_doorbell, attach_packet(proof_).view(), {mailbox.get(), STDIN_FILENO});

@@ -101,7 +101,7 @@ void run(ByteView input) {
           "the test has a socket pair");
   const core::UniqueFd near(pair[0]);
   const core::UniqueFd far(pair[1]);
-  // All at once, then the end: so nobody ever waits. What the socket does not take is cut off.
+  // All at once, then the end: so nothing ever waits. What the socket does not take is cut off.
   (void)::send(far.get(), stream.data(), stream.size(), MSG_NOSIGNAL);
   (void)::shutdown(far.get(), SHUT_WR);
   NoObserver observer;

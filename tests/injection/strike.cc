@@ -39,7 +39,7 @@ std::atomic<int> range_count{0};
 int note_range(dl_phdr_info* info, std::size_t /*size*/, void* /*data*/) {
   const char* const slash = std::strrchr(info->dlpi_name, '/');
   const char* const file = slash == nullptr ? info->dlpi_name : slash + 1;
-  // The templates of the standard library allocate for whoever calls them.
+  // The templates of the standard library allocate for the caller them.
   bool ours = false;
   for (const char* name : {"libfarwrite.so", "_farwrite.", "libstdc++.so"}) {
     ours = ours || std::strncmp(file, name, std::strlen(name)) == 0;

@@ -1,4 +1,4 @@
-"""An event loop of asyncio whose pool has no thread: whoever wants one fails."""
+"""An event loop of asyncio whose pool has no thread: the thread that wants one fails."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def test_a_cancelled_write_releases_its_array_when_it_is_over_and_not_before(
         gc.collect()
         assert watched() is not None
         assert not cancelled.settled()
-    # Nothing else is posted, and nobody waits.
+    # Nothing else is posted, and nothing waits.
     assert _released(watched)
     assert cancelled.settled()
 

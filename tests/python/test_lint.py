@@ -11,6 +11,7 @@ import pytest
 sys.path.append(str(Path(__file__).parents[2] / "tools"))
 import check_folders
 import check_includes
+import check_wording
 import run_clang_tidy
 
 
@@ -143,3 +144,25 @@ def test_a_folder_uses_nothing_above_it(path: str) -> None:
 def test_a_new_folder_needs_a_floor() -> None:
     found = check_includes.faults({"src/core/deep/status.h": ""})
     assert found == ["src/core/deep/: say in tools/check_includes.py which folders it may use"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "lines"),
+    [
+        ("a.cc", 'call("nobody");  // nobody reads it\nint nobody;\n', [1]),
+        ("a.py", '"""Whoever\nreads."""\nx = "nobody"\nnobody = 1  # he reads\n', [1, 4]),
+        ("a.md", "Somebody `nobody`\n```\nnobody\n```\nthe theory of everything\n", [1]),
+        ("a.sh", "#!/bin/nobody\nid nobody  # for nobody\n", [2]),
+    ],
+)
+def test_wordings_are_found_in_prose_alone(
+    tmp_path: Path, name: str, text: str, lines: list[int]
+) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    found = list(check_wording.found_in(path, check_wording.wordings()))
+    assert sorted(int(each.rpartition(f"{name}:")[2].split(":")[0]) for each in found) == lines
+
+
+def test_each_wording_has_advice() -> None:
+    assert all(each.instead for each in check_wording.wordings())

@@ -59,7 +59,7 @@ def test_another_thread_runs_while_one_copies(pair: Pair) -> None:
 
     interval = sys.getswitchinterval()
     counter = threading.Thread(target=count)
-    # Nobody is made to give the GIL up: the counter runs in the copy only if the copy releases it.
+    # Nothing is made to give the GIL up: the counter runs in the copy only if the copy releases it.
     sys.setswitchinterval(100)
     try:
         counter.start()

@@ -35,7 +35,7 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def folder_of_nobody() -> Iterator[Path]:
-    """Make a folder that belongs to nobody; pytest's own are closed to other users."""
+    """Make a folder that belongs to nothing; pytest's own are closed to other users."""
     if os.geteuid() != 0:
         pytest.skip("needs root, to become another user")
     with tempfile.TemporaryDirectory() as name:

@@ -95,7 +95,7 @@ def receive_large(channel: fw.Channel) -> None:
 
 
 def serve(fabric: str, listen: str) -> None:
-    """Send to whoever connects."""
+    """Send to the code that connects."""
     with fw.Device(listen=listen, fabrics=[fabric]) as device, device.accept(WAIT) as channel:
         assert channel.peer.fabric == fabric
         send(channel)

@@ -10,7 +10,7 @@ by both guests and emptied first. SCRIPT runs as root under bash in the folder t
 with GUEST_NAME (a or b), GUEST_DEVICE, GUEST_IP and, of a pair, GUEST_PEER_IP.
 
 Exits 0 if every script did, 1 if one failed or a guest did not end in time, and 77 with the reason
-where no guest can be had.
+where no guest can run.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 # layer/ holds QEMU and the guest's userland beyond what this machine has, boot/ the kernel and the
 # initramfs. Costs nothing when both are there and made from what this folder says. --siw builds the
 # module siw, too, which Debian's kernels lack (half a minute, once). Exits 77 with the reason where
-# something cannot be had. FARWRITE_SOFTROCE overrides the folder.
+# something is missing. FARWRITE_SOFTROCE overrides the folder.
 set -euo pipefail
 
 cd "$(dirname "$0")/../.."

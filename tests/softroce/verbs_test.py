@@ -4,7 +4,7 @@
 
 A lane is a script in this folder, which says in one line each what is run, on one kind of device.
 Each of its steps becomes a test case LANE.GUEST.STEP beside what GoogleTest wrote in the guest, for
-tools/check_skips.py. Where no guest can be had, every lane is one skipped test.
+tools/check_skips.py. Where no guest can run, every lane is one skipped test.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 // DeviceMemory: memory that the processor cannot reach by the addresses that TensorFlow gets.
 //
 // The same pages are mapped twice. The mapping whose addresses are handed out allows no access, so
-// that whoever reads or writes there gets SIGSEGV, and a system call EFAULT. The device's own
+// that the code that reads or writes there gets SIGSEGV, and a system call EFAULT. The device's own
 // copies and computations use the other one.
 #pragma once
 

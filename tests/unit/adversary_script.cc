@@ -226,7 +226,7 @@ class Party final : public EventSink, public LinkObserver {
           report(Violation::kWrongRead, "a read brought wrong bytes");
         }
       } else if (post->completion->settled()) {
-        // The source may be reused: whoever still reads it brings these bytes to the target.
+        // The source may be reused: the code that still reads it brings these bytes to the target.
         std::fill(post->bytes.begin(), post->bytes.end(), std::byte{0});
       }
     }

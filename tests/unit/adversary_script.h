@@ -16,7 +16,7 @@ enum class Violation {
   kTorn,         // a notification was taken before every byte of its write was there
   kLaneOrder,    // a notification came before an earlier one of its lane
   kTwice,        // a notification came again
-  kMissing,      // a notification never came, or one came that nobody raised
+  kMissing,      // a notification never came, or one came that nothing raised
   kEarlyFlush,   // a flush was done before an earlier write had landed
   kLateByte,     // memory changed after its key was revoked
   kSourceInUse,  // bytes were taken from a source that had been declared free

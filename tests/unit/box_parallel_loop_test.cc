@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::chrono::seconds kPatience(30);  // bounds a hang
 
-// Lets everybody go once `expected` have come.
+// Lets all threads go once `expected` have come.
 class Meeting {
  public:
   explicit Meeting(unsigned expected) : expected_(expected) {}

@@ -201,7 +201,7 @@ TEST(Transcript, DependsOnEverythingBothSidesSaid) {
   expect_other(Transcript(changed, accepting, "token"));
   expect_other(Transcript(connecting, changed, "token"));
   changed = connecting;
-  changed.fabrics.pop_back();  // a downgrade by somebody in between
+  changed.fabrics.pop_back();  // a downgrade by something in between
   expect_other(Transcript(changed, accepting, "token"));
   changed = connecting;
   changed.versions.max = 1;

@@ -15,7 +15,7 @@ constexpr std::chrono::nanoseconds kNoSpin(0);
 
 core::Deadline inbox_deadline() { return core::Deadline::after(kInboxHang); }
 
-// One lane, as a fabric would have it: what arrived lies there until somebody polls.
+// One lane, as a fabric would have it: what arrived lies there until a thread polls.
 class FakeDriver : public LaneDriver {
  public:
   explicit FakeDriver(NotificationInbox& inbox) : inbox_(inbox) {}

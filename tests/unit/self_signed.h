@@ -1,4 +1,4 @@
-// A certificate that its own key signed, and that key: P-256, good until 2126, trusted by nobody.
+// A certificate that its own key signed, and that key: P-256, good until 2126, trusted by nothing.
 //
 //   openssl ecparam -name prime256v1 -genkey -noout -outform DER -out key.der
 //   openssl req -new -x509 -key key.der -keyform DER -subj /CN=a -days 36500 -outform DER

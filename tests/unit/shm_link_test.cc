@@ -293,7 +293,7 @@ TEST_F(ShmLinks, SayThatABacklogIsPending) {
   EXPECT_TRUE(poll(near()).pending);
 }
 
-// Or a poller would sleep while the room comes: whoever has the lane may have looked already.
+// Or a poller would sleep while the room comes: the code that has the lane may have looked already.
 TEST_F(ShmLinks, SayThatABacklogIsPendingWhileAnotherThreadPolls) {
   (void)notify(far(), 0);
   Progress meanwhile;

@@ -70,7 +70,8 @@ class Sender final : public Side {
   void reuse_sources() {
     for (auto& [source, completion] : sources_) {
       if (source.empty() || !completion.settled()) continue;
-      std::fill(source.begin(), source.end(), std::byte{0});  // whoever still reads it, brings this
+      std::fill(source.begin(), source.end(),
+                std::byte{0});  // the code that still reads it, brings this
       kept_.push_back(std::exchange(source, {}));
     }
   }

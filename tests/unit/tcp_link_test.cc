@@ -279,7 +279,7 @@ TEST_F(ForgedPeer, ThatBreaksTheProtocolPoisonsTheLink) {
   std::vector<FrameHeader> breakers(6);
   breakers[0].type = FrameType::kMessage;
   breakers[0].length = kMaxMessageBytes + 1;
-  breakers[1].type = FrameType::kReadReply;  // nobody asked
+  breakers[1].type = FrameType::kReadReply;  // nothing asked
   breakers[2].type = FrameType::kFlushed;
   breakers[3].type = FrameType::kCredit;
   breakers[3].length = 1;

@@ -206,7 +206,7 @@ TEST(TransferCodec, HeadsAreReadAsWrittenAndNeverWithAFlippedBit) {
     EXPECT_EQ(read->description, head.description);
     for (std::size_t bit = 0; bit < bytes.size() * 8; ++bit) {
       const std::size_t byte = bit / 8;
-      if (byte >= 32 + length && byte < kSlotHeadBytes - 8) continue;  // nobody reads it
+      if (byte >= 32 + length && byte < kSlotHeadBytes - 8) continue;  // nothing reads it
       auto flipped = bytes;
       flipped[byte] ^= std::byte{1} << (bit % 8);
       EXPECT_FALSE(SlotHead::decode(flipped).ok()) << "bit " << bit;

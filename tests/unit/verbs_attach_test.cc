@@ -108,7 +108,7 @@ TEST_F(VerbsAttachTest, WaitsNoLongerThanItsDeadlineOrItsPeer) {
   waits.abandoned = [] { return true; };
   EXPECT_THAT(host_b_->fabric->attach(waits).status().message(),
               HasSubstr("the peer stopped connecting over verbs"));
-  // Nobody takes the connection.
+  // Nothing takes the connection.
   auto asks = request(true);
   asks.deadline = core::Deadline::after(std::chrono::milliseconds(30));
   EXPECT_THAT(host_a_->fabric->attach(asks).status().message(),
@@ -158,7 +158,7 @@ TEST_F(VerbsAttachTest, WhateverFailsOnTheWayNothingIsLeftAndNobodyHangs) {
                                  Call::kReqNotifyCq};
   for (SoftwareRnic* const rnic : {rnic_.get(), rnic_b_.get()}) {
     for (const Call call : kCalls) {
-      // Before it has looked for its peer, whose connection then waits for somebody else to take
+      // Before it has looked for its peer, whose connection then waits for something else to take
       // it.
       if (rnic == rnic_b_.get() && call == Call::kCreateEventChannel) continue;
       for (int after = 0; after < 8; ++after) {

@@ -22,7 +22,7 @@ TEST_F(VerbsCreditsTest, AReceiverThatDoesNotTakeHoldsTheSenderBack) {
   for (std::uint32_t tag = 0; tag < kCount; ++tag) completions.push_back(a_.notify(tag));
   std::vector<std::byte> destination(100);
   const auto bytes = pattern(100'000);
-  // Writes and reads need nobody to take anything.
+  // Writes and reads need nothing to take anything.
   expect_ok(a_.read({destination.data(), destination.size()}));
   EXPECT_EQ(destination[99], std::byte{0x5a});
   expect_ok(a_.write(view_of(bytes)));

@@ -51,8 +51,8 @@ TEST(VerbsQueueTest, ALaneIsToldOfManyCompletionsInSmallShares) {
   EXPECT_THAT(rnic.leaks(), testing::IsEmpty());
 }
 
-// Every lane of one link has a thread of its own, which sleeps on its doorbell: nobody may sleep
-// through his news because somebody else looked.
+// Every lane of one link has a thread of its own, which sleeps on its doorbell: nothing may sleep
+// through its news because something else looked.
 class VerbsSleepers : public VerbsPair {};
 
 TEST_F(VerbsSleepers, ManyLanesOnOneQueueWakeTheirOwnSleepers) {

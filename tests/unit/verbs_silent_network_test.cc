@@ -28,7 +28,7 @@ TEST(VerbsSilentNetwork, LeavesTimeForAnotherFabric) {
   AttachRequest request;
   request.connecting = true;
   request.peer_name = "far";
-  request.peer_address = (*far)->address();  // where nobody accepts
+  request.peer_address = (*far)->address();  // where nothing accepts
   request.observer = &observer;
   bool in_time = false;  // a machine that stood still meanwhile proves nothing
   for (int attempt = 0; attempt < 3 && !in_time; ++attempt) {

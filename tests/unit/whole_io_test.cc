@@ -19,7 +19,7 @@ namespace farwrite::box {
 namespace {
 
 // A signal without SA_RESTART ends a write(2) to a full pipe: with a part written, or with EINTR
-// when nobody has read meanwhile.
+// when nothing has read meanwhile.
 TEST(WholeIo, WritesEverythingThroughShortWritesAndSignals) {
   struct sigaction interrupt{}, before{};
   interrupt.sa_handler = [](int) {};

@@ -16,7 +16,7 @@
 namespace farwrite::verbs_double {
 namespace {
 
-// Whoever has not acknowledged by then never will.
+// The code that has not acknowledged by then never will.
 constexpr std::chrono::seconds kPatience(20);
 
 ibv_gid gid_of(const sockaddr_storage& address) {

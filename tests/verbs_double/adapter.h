@@ -69,7 +69,7 @@ struct Port {
   std::vector<ibv_gid_entry> gids;
 };
 
-// A device and its one context, which everybody in the process shares.
+// A device and its one context, which all of the process shares.
 struct Device {
   RnicOptions options;
   ibv_device device{};
@@ -109,11 +109,11 @@ struct Adapter {
   std::optional<Failure> failure_for(const ibv_qp* pair);
   // Something that a user of the libraries must not do, or that a test must not miss.
   void complain(const std::string& sentence);
-  // To whoever asks the context for asynchronous events.
+  // To the thread that asks the context for asynchronous events.
   void announce(const ibv_context* context, const ibv_async_event& event);
   // The pair or completion queue; null for ports and devices.
   static const void* subject_of(const ibv_async_event& event);
-  // Drops the events that nobody has taken. Destroying what they are about waits for the others.
+  // Drops the events that nothing has taken. Destroying what they are about waits for the others.
   void forget_events(const ibv_context* context, const void* about);
 
   // A pair has left the connection. On iWARP, that ends the connection for both.

@@ -18,7 +18,7 @@ struct CompletionChannel : ibv_comp_channel {
   EventQueue<ibv_cq*> events;
 };
 
-// Thread-safe. The lock orders the adapter's movement of bytes before whoever polls.
+// Thread-safe. The lock orders the adapter's movement of bytes before the thread that polls.
 struct CompletionQueue : ibv_cq {
   // Whose completion, and which of its requests that frees.
   struct Entry {
@@ -34,7 +34,7 @@ struct CompletionQueue : ibv_cq {
   bool add(const Entry& entry);
   int poll(int entries, ibv_wc* completions);
   void arm();
-  // What a queue pair that goes leaves behind: dropped, or kept as nobody's.
+  // What a queue pair that goes leaves behind: dropped, or kept without an owner.
   void forget(const QueuePair* pair, bool keep);
 
   Adapter& adapter;

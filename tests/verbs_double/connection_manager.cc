@@ -127,7 +127,7 @@ int ConnectionManager::destroy_id(rdma_cm_id* id) {
   gone->destroyed = true;
   auto& events = static_cast<CmChannel*>(gone->channel)->events;
   for (const auto& event : events.remove_if([&](const auto& one) { return one->owner == gone; })) {
-    if (event->subject != nullptr) {  // a request that nobody will answer
+    if (event->subject != nullptr) {  // a request that nothing will answer
       refuse(*event->subject);
       network_.ids.erase(event->subject.get());
       event->subject->destroyed = true;
@@ -267,7 +267,7 @@ void ConnectionManager::set_pair(rdma_cm_id* id, const std::shared_ptr<QueuePair
 void ConnectionManager::device_removed(const Device& device) {
   const std::lock_guard lock(network_.lock);
   for (const auto& [id, state] : network_.ids) {
-    // A request that nobody has fetched is no id yet.
+    // A request that nothing has fetched is no id yet.
     if (state->device != &device || state->state == CmState::kRequested) continue;
     push(state, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
   }

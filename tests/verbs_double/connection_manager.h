@@ -63,7 +63,7 @@ struct CmId : rdma_cm_id, std::enable_shared_from_this<CmId> {
   std::weak_ptr<CmId> peer;
   std::weak_ptr<QueuePair> pair;
   int backlog = 0;
-  int requests = 0;        // that nobody has fetched
+  int requests = 0;        // that nothing has fetched
   rdma_conn_param said{};  // what it gave to connect() or accept()
   std::uint64_t events_taken = 0;
   std::uint64_t events_acked = 0;

@@ -103,7 +103,7 @@ struct QueuePair : ibv_qp, std::enable_shared_from_this<QueuePair> {
   bool executing = false;  // the wire is busy with sends.front()
   std::condition_variable executed;
 
-  // Requests whose slots are free again, by completions that somebody has polled.
+  // Requests whose slots are free again, by completions that something has polled.
   std::atomic<std::uint64_t> sends_freed{0};
   std::atomic<std::uint64_t> receives_freed{0};
   // Movements that a peer makes on this pair's behalf.

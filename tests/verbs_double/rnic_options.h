@@ -61,7 +61,7 @@ struct WireOptions {
   // Each turn of a queue pair is put off by up to this long, so that queue pairs overtake each
   // other.
   std::chrono::microseconds max_delay{0};
-  // How long a send that nobody answers is repeated before IBV_WC_RETRY_EXC_ERR.
+  // How long a send that nothing answers is repeated before IBV_WC_RETRY_EXC_ERR.
   std::chrono::milliseconds retry_time{20};
   std::chrono::microseconds rnr_wait{100};
   // RDMA_CM_EVENT_UNREACHABLE comes after this long.

@@ -51,8 +51,8 @@ class SoftwareRnic final : public fabric::verbs::VerbsLibrary {
   // are lost, connecting is UNREACHABLE.
   void break_link() { adapter_.broken = true; }
   void restore_link() { adapter_.broken = false; }
-  // Stands still, and so does whoever wants something of it, for as long as it takes: no request
-  // is executed or acknowledged. When pause() returns, nothing moves.
+  // Stands still, and so does the thread that wants something of it, for as long as it takes: no
+  // request is executed or acknowledged. When pause() returns, nothing moves.
   void pause();
   void resume() { adapter_.paused = false; }
   // Asynchronous events, of the device by its place among the options. PORT_ERR and PORT_ACTIVE

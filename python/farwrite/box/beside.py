@@ -37,7 +37,7 @@ async def in_thread(operation: str, call: Callable[[], Result]) -> Result:
             outcome.set_exception(error)
 
     def run() -> None:
-        # The loop may have been closed meanwhile: nobody awaits then.
+        # The loop may have been closed meanwhile: nothing awaits then.
         with contextlib.suppress(RuntimeError):
             try:
                 result = call()

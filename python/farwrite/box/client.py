@@ -234,7 +234,7 @@ class Client(Closing, elsewhere="connect in the other process: farwrite.box.conn
         NotFound
             If there is no such segment, or it was freed.
         DeadlineExceeded
-            If nobody created it in time, or the server has not answered; the message says which.
+            If none created it in time, or the server has not answered; the message says which.
         """
         limit = seconds("attach", timeout)
         if isinstance(segment, str):
@@ -325,7 +325,7 @@ class Client(Closing, elsewhere="connect in the other process: farwrite.box.conn
         Raises
         ------
         NotFound, DeadlineExceeded
-            If nobody published under that name in time.
+            If no process published under that name in time.
         InvalidArgument
             If the segment of that name holds no model.
         """
@@ -363,7 +363,7 @@ class Client(Closing, elsewhere="connect in the other process: farwrite.box.conn
 
 
 def _at_free_ports(device: dict[str, Any]) -> dict[str, Any]:
-    """Keep the ports that the environment gives to the server: nobody connects to a client."""
+    """Keep the ports that the environment gives to the server: nothing connects to a client."""
     given = dict(device)
     if device.get("listen") is None and device.get("port") is None:
         _, address = from_environment(find_option("listen"))

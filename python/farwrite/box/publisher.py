@@ -73,7 +73,7 @@ class DraftTarget:
         self._other = WriteTarget(client, segment)
 
     def fill(self, pack: Pack, new_epoch: bool, fence: Segment) -> int:
-        """Fill a buffer that nobody reads, and make it current."""
+        """Fill a buffer that nothing reads, and make it current."""
         try:
             draft = self._server.draft(self._key)
         except ResourceExhausted:
@@ -92,7 +92,7 @@ class Publisher(Closing, elsewhere="open one in the other process: client.publis
     `Client.publisher` and `Server.publisher` create it. A version becomes visible as a whole:
     readers see the old one or the new one. A publisher that dies while it publishes has published
     nothing. A reader that holds a version never blocks the publisher: each version goes to a buffer
-    that nobody reads. When readers hold as many versions as `buffers` allows, further readers wait
+    that nothing reads. When readers hold as many versions as `buffers` allows, further readers wait
     for other versions. The publisher goes on, at the cost of a second copy.
 
     One publisher at a time has a name. The name is free again when the publisher closes or dies;
@@ -273,7 +273,7 @@ class Publisher(Closing, elsewhere="open one in the other process: client.publis
         self._check_mark("free")
         self._closed = True
         try:
-            self._segment.free()  # while the name is taken: nobody can have taken over
+            self._segment.free()  # while the name is taken: nothing can have taken over
         finally:
             self._give_back()
 

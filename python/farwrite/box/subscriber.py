@@ -293,7 +293,7 @@ class Subscriber(Closing, elsewhere="subscribe in the other process: client.subs
         left = _left(seconds("wait", timeout))
         epoch, version = _parsed("wait", newer_than)
         found = self._segment.native.wait(version + 1, epoch, left())
-        if found[1] == 0:  # a box that was started anew: nobody has published yet
+        if found[1] == 0:  # a box that was started anew: nothing has published yet
             found = self._segment.native.wait(1, 0, left())
         return found
 

@@ -45,7 +45,7 @@ async def wait_async(
             outcome.set_exception(from_status(code, message))
 
     def on_version(found: int, now: int, code: int, message: str) -> None:
-        # In a poller's thread. The loop may have been closed meanwhile: nobody awaits then.
+        # In a poller's thread. The loop may have been closed meanwhile: nothing awaits then.
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(deliver, (found, now), code, message)
 
@@ -137,7 +137,7 @@ class Watch(Handle, elsewhere="attach the segment in the other process: client.a
 
     def _expect(self, version: int) -> None:
         # The core keeps what it will call, and the callback often refers to the segment, which
-        # keeps the client. Weak, this is no cycle that keeps a client which nobody closes.
+        # keeps the client. Weak, this is no cycle that keeps a client which nothing closes.
         arrive = weakref.WeakMethod(self._arrive)
 
         def on_version(_: int, now: int, code: int, message: str) -> None:

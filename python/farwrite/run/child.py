@@ -166,8 +166,8 @@ def _in_foreground() -> bool:
 
 
 def _copy(source: IO[bytes], ended: threading.Event, lines: list[str]) -> None:
-    # Until everybody closed it, or the command has ended and what it wrote is read: something that
-    # it left running may hold its output open for ever.
+    # Until every process has closed it, or the command has ended and what it wrote is read:
+    # something that it left running may hold its output open for ever.
     rest = b""
     with source:
         while True:

@@ -86,5 +86,5 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], long: Sequence[
 
 
 def folded(summary: str, part: str) -> str:
-    """Hide a part behind its summary until somebody opens it."""
+    """Hide a part behind its summary until something opens it."""
     return f"<details><summary>{escape(summary)}</summary>{part}</details>"

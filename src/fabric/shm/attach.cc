@@ -107,7 +107,7 @@ Status take_peer_half(const MailboxGeometry& geometry, core::UniqueFd mailbox,
   return Status();
 }
 
-// A pipe or a file in its place could block whoever rings it.
+// A pipe or a file in its place could block the thread that rings it.
 bool is_eventfd(const core::UniqueFd& fd) {
   char target[64] = {};
   const std::string link = "/proc/self/fd/" + std::to_string(fd.get());

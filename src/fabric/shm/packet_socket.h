@@ -26,7 +26,7 @@ struct Packet {
 
 // Abstract names belong to a network namespace and leave nothing in the file system.
 Result<core::UniqueFd> listen_abstract(const std::string& name);
-// Waits while the listener is busy; kUnavailable if nobody of that name listens on this host.
+// Waits while the listener is busy; kUnavailable if nothing of that name listens on this host.
 Result<core::UniqueFd> connect_abstract(const std::string& name, core::Deadline deadline);
 
 // The sockets are non-blocking; these wait until the deadline. `operation` goes into errors.

@@ -286,8 +286,8 @@ void SegmentExchange::answer(std::uint32_t segment_id) {
 void SegmentExchange::take_answer(std::uint32_t segment_id, Answer answer) {
   const std::lock_guard lock(mutex_);
   const auto import = imports_.find(segment_id);
-  if (import == imports_.end() || !import->second.requested) return;  // nobody asked
-  // Nobody waits any more: a GPU's memory must not either, and a refusal may be over soon.
+  if (import == imports_.end() || !import->second.requested) return;  // nothing asked
+  // Nothing waits any more: a GPU's memory must not either, and a refusal may be over soon.
   const bool refused = !answer.found || !answer.refused.ok();
   if (import->second.users == 0 && (answer.gpu.has_value() || refused)) {
     import->second.requested = false;

@@ -1,7 +1,7 @@
 // SegmentExchange: how two attached processes hand each other segments.
 //
 // A segment's descriptor is asked for when the first region inside it is opened, and mapped once; a
-// GPU's, while nobody has it mapped.
+// GPU's, while nothing has it mapped.
 // Requests and answers are packets on the link's unix socket, served by the device's event loop.
 #pragma once
 
@@ -31,7 +31,7 @@ using FindSegment = std::function<std::shared_ptr<memory::Segment>(std::uint32_t
 class SegmentExchange {
  public:
   // `on_closed` is called on the loop's thread, once, when the peer's socket ends or breaks. What
-  // is mapped keeps `witness`, and is unmapped when nobody has used it for `idle_time`. `spare` is
+  // is mapped keeps `witness`, and is unmapped when nothing has used it for `idle_time`. `spare` is
   // a descriptor to give up where the peer hands over memory and none is left; may be none.
   SegmentExchange(core::UniqueFd socket, core::UniqueFd spare, core::EventLoop& loop,
                   std::string peer, std::chrono::nanoseconds idle_time, FindSegment find,
@@ -52,7 +52,7 @@ class SegmentExchange {
 
  private:
   void on_readable();
-  // Unmaps what nobody has used for the idle time.
+  // Unmaps what nothing has used for the idle time.
   void drop_idle();
   // Gives the spare descriptor up and asks again for a segment whose own was lost; false if that
   // cannot be.

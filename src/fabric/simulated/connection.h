@@ -47,7 +47,7 @@ class Connection {
  public:
   Connection(const SimulatedOptions& options, std::uint64_t id, Trace& trace);
 
-  // Takes a side. kResourceExhausted if no doorbell can be had.
+  // Takes a side. kResourceExhausted if no doorbell is left.
   Status attach(SideIndex side, std::shared_ptr<Host> host, const AttachRequest& request);
   bool paired() const { return sides_[1].attached; }
   bool involves(const Host& host) const;
@@ -60,7 +60,7 @@ class Connection {
 
   Completion post(SideIndex side, std::uint32_t lane, const Operation& operation,
                   Outcomes& outcomes);
-  // Delivers up to `deliveries_per_poll` packets, whoever sent them.
+  // Delivers up to `deliveries_per_poll` packets, whichever thread sent them.
   void run(Outcomes& outcomes);
   // Whether run() would do something.
   bool deliverable() const;

@@ -41,12 +41,12 @@ class LaneOrder {
   void drop_arrivals() { arrivals_.clear(); }
 
   int doorbell() const { return doorbell_.get(); }
-  // Somebody is about to sleep on the doorbell. It stays armed: a thread that polls meanwhile must
+  // A thread is about to sleep on the doorbell. It stays armed: a thread that polls meanwhile must
   // not take another's wake-up away.
   void arm() { armed_ = true; }
-  // Wakes the sleepers. False if nobody ever sleeps here, or it rings already.
+  // Wakes the sleepers. False if nothing ever sleeps here, or it rings already.
   bool ring();
-  // Empties the doorbell: somebody is awake and looks.
+  // Empties the doorbell: a thread is awake and looks.
   void silence();
 
   // Held by the one thread that polls the lane.

@@ -11,8 +11,8 @@
 
 namespace farwrite::fabric {
 
-// In-process and without threads: whoever polls a link moves what is on its wire, both ways.
-// Thread-safe.
+// In-process and without threads: the thread that polls a link moves what is on its wire, both
+// ways. Thread-safe.
 class SimulatedFabric final : public Fabric {
  public:
   explicit SimulatedFabric(SimulatedNetwork& network);

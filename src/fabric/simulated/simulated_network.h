@@ -35,8 +35,8 @@ class SimulatedNetwork {
   // of its peers end with kPeerDead and their observers hear of it, in this thread. A restart is a
   // new fabric with a new address. An unknown address is ignored.
   void kill(std::string_view address);
-  // While true, nothing reaches the fabric and nothing of it reaches anybody; nobody is told. With
-  // false the wire goes on where it stopped. New channels are refused meanwhile.
+  // While true, nothing reaches the fabric and nothing of it reaches a peer; no observer is told.
+  // With false the wire goes on where it stopped. New channels are refused meanwhile.
   void partition(std::string_view address, bool partitioned);
 
   Trace trace() const;

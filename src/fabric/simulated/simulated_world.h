@@ -36,7 +36,7 @@ class SimulatedWorld {
   void kill(std::string_view address);
   void partition(std::string_view address, bool partitioned);
 
-  // A side of a connection. The first caller with a secret waits for nobody; the second is its
+  // A side of a connection. The first caller with a secret waits for nothing; the second is its
   // peer. kUnavailable when the host at request.peer_address, or the first caller's, is gone.
   struct Seat {
     std::shared_ptr<Connection> connection;

@@ -14,7 +14,7 @@ constexpr std::uint64_t kLookFrames = 512;
 constexpr std::size_t kScratchBytes = 64 * 1024;
 constexpr std::uint64_t kLargePayload = 64 * 1024;
 
-// For what is thrown away. Nobody reads it.
+// For what is thrown away. Nothing reads it.
 std::byte* scratch() {
   static thread_local std::array<std::byte, kScratchBytes> bytes;
   return bytes.data();

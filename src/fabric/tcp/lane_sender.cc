@@ -51,7 +51,7 @@ Completion LaneSender::send_locked(const OutgoingFrame& frame, bool copy_payload
                                          piece(frame.payload.data, frame.payload.size)};
     const core::UncheckedReads unchecked(frame.owner != nullptr);
     const core::ByteStream::Moved moved = stream_.send(pieces.data(), pieces.size());
-    // The receiving half finds out what ended the connection and tells everybody.
+    // The receiving half finds out what ended the connection and tells all waiters.
     if (moved.state == core::ByteStream::State::kEnded) return Completion(broken(moved.error));
     sent = moved.bytes;
     if (sent == header.size() + frame.head.size + frame.payload.size) return Completion(Status());
@@ -141,7 +141,7 @@ void LaneSender::flush() {
   if (queued_.load() == 0) return;
   Finished finished;
   {
-    // Somebody else who sends right now takes the queue along.
+    // Another thread that sends right now takes the queue along.
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (!lock.owns_lock()) return;
     flush_locked(finished);

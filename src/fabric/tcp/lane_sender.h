@@ -1,7 +1,7 @@
 // LaneSender: what one side has to say on one lane's connection, in order.
 //
 // The calling thread hands frames to the kernel itself; what the kernel does not take at once is
-// queued, and whoever polls the lane goes on with it.
+// queued, and the thread that polls the lane goes on with it.
 #pragma once
 
 #include <array>
@@ -28,7 +28,7 @@ namespace farwrite::fabric::tcp {
 // What a frame consists of. The header and `head` are copied where they have to be kept.
 struct OutgoingFrame {
   FrameHeader header;
-  ByteView head;                           // first part of the payload, of whoever calls
+  ByteView head;                           // first part of the payload, of the caller
   ByteView payload;                        // the rest: stays valid until the frame is out
   std::shared_ptr<const void> owner = {};  // keeps `payload` valid: of an answer to a read
 };

@@ -261,7 +261,7 @@ Status TcpLane::take_write(const FrameHeader& header, bool landed) {
   }
   if (refused_.ok()) refused_ = landing_refused_;
   if (!notifies) return Status();
-  owed_credit_ += kNotificationCost;  // its sender has paid for a tag that nobody sees
+  owed_credit_ += kNotificationCost;  // its sender has paid for a tag that nothing sees
   return charge(kNotificationCost);
 }
 

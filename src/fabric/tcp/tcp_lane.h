@@ -120,7 +120,7 @@ class TcpLane final : public Lane, private FrameHandler {
   std::atomic<bool> over_{false};  // the connection
   std::atomic<bool> more_{false};  // news that the descriptor does not show
   std::atomic<bool> has_arrivals_{false};
-  std::atomic<bool> contended_{false};  // somebody came while another thread polled
+  std::atomic<bool> contended_{false};  // a thread came while another thread polled
   const core::UniqueFd contended_bell_;
 };
 

@@ -1,9 +1,9 @@
 // TcpLink: the tcp fabric's half of a channel: one connection for each lane.
 //
 // A write is a frame: the posting thread hands it to the kernel from where the bytes lie, and
-// whoever polls the lane at the target checks key and bounds and receives it straight into place. A
-// lane is a byte stream, so what is behind a frame comes after it: a notification behind its write,
-// the answer to a flush behind all writes of the lane.
+// the thread that polls the lane at the target checks key and bounds and receives it straight into
+// place. A lane is a byte stream, so what is behind a frame comes after it: a notification behind
+// its write, the answer to a flush behind all writes of the lane.
 #pragma once
 
 #include <atomic>

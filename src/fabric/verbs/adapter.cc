@@ -171,7 +171,7 @@ Status Adapter::can_register(std::uint64_t bytes) const {
   // A limit does not bind who has CAP_IPC_LOCK, so the kernel is asked, with memory of no use.
   void* const memory =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return Status();  // whoever allocates will hear of it
+  if (memory == MAP_FAILED) return Status();  // the allocation reports it
   ibv_mr* const region = library_.reg_mr(domain(), memory, bytes, IBV_ACCESS_LOCAL_WRITE);
   const int error = errno;
   if (region != nullptr) (void)library_.dereg_mr(region);

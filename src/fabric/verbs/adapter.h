@@ -18,7 +18,7 @@
 
 namespace farwrite::fabric::verbs {
 
-// A device's context and protection domain, kept by whoever has memory registered in it.
+// A device's context and protection domain, kept by the code that has memory registered in it.
 class Domain {
  public:
   explicit Domain(VerbsLibrary& library) : library_(library) {}

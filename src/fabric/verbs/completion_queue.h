@@ -1,8 +1,9 @@
 // CompletionQueue: where the lanes of many peers hear of their work requests.
 //
-// A device has one for each poller. Whoever polls one of its lanes takes what there is for all of
-// them: work for the asked lane comes back to the caller's thread, the others' threads are rung. An
-// adapter's queue holds a fixed number of entries, so there may be several behind one channel.
+// A device has one for each poller. The thread that polls one of its lanes takes what there is for
+// all of them: work for the asked lane comes back to the caller's thread, the others' threads are
+// rung. An adapter's queue holds a fixed number of entries, so there may be several behind one
+// channel.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +36,7 @@ Status status_of(VerbsLibrary& library, const ibv_wc& completion, std::string_vi
                  const WorkPlace& place);
 
 // Whether the status says that the peer or the way to it is gone (retries used up, flushed), and
-// not that somebody broke a rule (a bad key, a bad length).
+// not that something broke a rule (a bad key, a bad length).
 bool means_peer_gone(ibv_wc_status status);
 
 // An operation that ended, to be told once no lock is held, and memory that it held registered.

@@ -60,7 +60,7 @@ bool same_host(const sockaddr_storage& a, const sockaddr_storage& b) {
          gid_of(a).global.interface_id == gid_of(b).global.interface_id;
 }
 
-// Of a numeric host or a name; none if it is empty or nobody knows it.
+// Of a numeric host or a name; none if it is empty or nothing knows it.
 std::vector<sockaddr_storage> addresses_of(const std::string& host) {
   std::vector<sockaddr_storage> found;
   if (host.empty()) return found;

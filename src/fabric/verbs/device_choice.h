@@ -49,7 +49,7 @@ struct RdmaAddress {
 // All that fit `options`, best first: active ports, IPv4 RoCE v2, then other RoCE v2 (link-local
 // last), InfiniBand, iWARP, RoCE v1; among equals the faster port. kUnavailable if there is none:
 // the sentence names every device and why it does not do (no device, port down, no address, no such
-// name). Whoever uses the contexts holds get_devices() before and while he does.
+// name). Code that uses the contexts holds get_devices() before and meanwhile.
 Result<std::vector<RdmaAddress>> choose_addresses(VerbsLibrary& library,
                                                   const FabricOptions& options);
 

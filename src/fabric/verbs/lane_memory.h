@@ -28,7 +28,7 @@ class LaneMemory {
     return base_ + (receives_ + index) * kSlotBytes;
   }
   std::uint32_t local_key() const { return slots_->lkey; }
-  // What the peer's flushes read, or add 0 to; nobody else looks at it.
+  // What the peer's flushes read, or add 0 to; nothing else looks at it.
   std::uint64_t flush_address() const { return reinterpret_cast<std::uintptr_t>(words_); }
   std::uint32_t flush_key() const { return words_region_->rkey; }
   // Where the answer to our own lands.

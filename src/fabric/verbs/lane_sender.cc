@@ -167,7 +167,7 @@ bool LaneSender::control(MessageType type, std::uint64_t value, ByteView payload
   Finished finished;
   {
     const std::lock_guard lock(mutex_);
-    if (!ended_.ok()) return true;  // nobody is there to hear it
+    if (!ended_.ok()) return true;  // nothing is there to hear it
     if (queued_controls_ >= kReservedReceives) return false;
     ++queued_controls_;
     if (!queue_.empty() || !post_all_locked(work, finished)) queue_.push_back(std::move(work));
@@ -299,7 +299,7 @@ bool LaneSender::post_all_locked(Work& work, Finished& finished) {
 bool LaneSender::give_up_locked(Work& work, const Status& reason, Finished& finished) {
   work.given_up = reason;
   leave_queue_locked(work);
-  // Nobody will see it and give it back.
+  // Nothing will see it and give it back.
   if (work.costs_credit && ended_.ok()) (void)outbox_.add_credit(1);
   if (work.completion == nullptr) return true;
   // Where the adapter still moves its first part, nothing was posted since.

@@ -9,7 +9,8 @@
 //                                                   <-- SEND kHello {keys}
 //
 // Private data is 56 bytes and travels in the clear, so it holds no proof; the proofs are HMACs
-// under the secret of the authenticated handshake, and no key is told to who has not given his.
+// under the secret of the authenticated handshake, and no key goes to a peer that has not given its
+// own.
 //
 // Every SEND begins with a MessageHeader. Peers are authenticated, and nothing they say is trusted:
 // what does not decode breaks the link.

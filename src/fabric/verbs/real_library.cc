@@ -74,7 +74,7 @@ Result<Functions> Functions::load(const std::string& verbs_file, const std::stri
   if (!cm.problem().empty()) return unusable(cm.problem());
   // Before anything else is called. Linux 5.12 and newer need nothing; on older ones a page that an
   // adapter writes while a child is forked would otherwise get lost between the two processes. If
-  // it is too late, because somebody else in this process uses verbs, that one has decided.
+  // it is too late, other code in this process uses verbs and has decided.
   if (functions.ibv_fork_init != nullptr) (void)functions.ibv_fork_init();
   return functions;
 }

@@ -1,8 +1,8 @@
 // RegistrationCache: memory regions (MRs) of one protection domain, by address.
 //
 // Segments of arenas are registered once and stay until they go. Memory of the user's own is
-// registered while somebody needs it: for one transfer, or for as long as he holds a Registration
-// (Device::register_memory). An entry that nobody holds is deregistered at once and never kept for
+// registered while something needs it: for one transfer, or for as long as it holds a Registration
+// (Device::register_memory). An entry that nothing holds is deregistered at once and never kept for
 // later: a registration holds pages, not addresses. Once the user has freed the memory, the address
 // may belong to other pages, and a kept entry would let the adapter work on the old ones, unseen.
 #pragma once
@@ -54,7 +54,7 @@ class RegistrationCache {
   // device's max_mr_size. `iwarp`: there the destination of a read has to be writable by the peer.
   RegistrationCache(VerbsLibrary& library, ibv_pd* domain, std::string device,
                     std::uint64_t max_bytes, std::shared_ptr<const void> keeps, bool iwarp = false);
-  // Registrations that somebody holds stay.
+  // Registrations that something holds stay.
   ~RegistrationCache();
   RegistrationCache(const RegistrationCache&) = delete;
   RegistrationCache& operator=(const RegistrationCache&) = delete;

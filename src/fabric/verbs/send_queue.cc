@@ -98,7 +98,7 @@ bool SendQueue::post(Work& work, Finished& finished) {
       break;
   }
   request.sg_list = pieces.data();
-  // Whatever somebody waits for, or holds memory for, asks for its completion at once.
+  // Whatever a caller waits for, or holds memory for, asks for its completion at once.
   posted.signalled = borrows || work.kind == Kind::kFlush ||
                      ++unsignalled_ >= limits_.signal_every ||
                      under_way_.size() + 1 >= limits_.sends;

@@ -78,7 +78,7 @@ class SendQueue {
     kNone,
     kFlushed,   // the connection was over before the work's turn
     kPeerGone,  // the peer, or the way to it
-    kRule,      // somebody broke a rule, or an adapter failed
+    kRule,      // something broke a rule, or an adapter failed
   };
   Cause cause() const { return cause_; }
   SenderCounters& counters() { return counters_; }

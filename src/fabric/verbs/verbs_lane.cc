@@ -384,7 +384,8 @@ Doorbell VerbsLane::arm() {
 }
 
 void VerbsLane::shut() {
-  // Whoever returns knows that the queue pair is in error, also if another thread put it there.
+  // The thread that returns knows that the queue pair is in error, also if another thread put it
+  // there.
   const std::lock_guard lock(shut_mutex_);
   if (id_ == nullptr || id_->qp == nullptr || over_.load()) return;
   ibv_qp_attr attributes{};
@@ -420,7 +421,8 @@ void VerbsLane::close(const Status& reason) {
   if (id_ == nullptr) return;
   shut();
   {
-    // Whoever gives receives back, on a look for another lane, has done so; nobody begins again.
+    // The thread that gives receives back, on a look for another lane, has done so; nothing begins
+    // again.
     const std::lock_guard lock(mutex_);
   }
   if (sender_ != nullptr) sender_->end(reason);

@@ -55,9 +55,9 @@ class VerbsLane final : public Lane, private QueueClient {
   void shut();
   // Of a lane that is shut: until all its receives have come back.
   void wait_for_flush(core::Deadline deadline);
-  // Its device is of no use any more; whoever polls tells everybody.
+  // Its device is of no use any more; the thread that polls tells all others.
   void fail(const Status& reason);
-  // Ends everything: nothing is under way when it returns. Nobody polls or posts any more.
+  // Ends everything: nothing is under way when it returns. Nothing polls or posts any more.
   void close(const Status& reason);
 
  private:

@@ -77,7 +77,7 @@ class VerbsLibrary {
   virtual int query_qp(ibv_qp* pair, ibv_qp_attr* attributes, int mask, ibv_qp_init_attr* init) = 0;
   virtual int post_send(ibv_qp* pair, ibv_send_wr* first, ibv_send_wr** bad) = 0;
   virtual int post_recv(ibv_qp* pair, ibv_recv_wr* first, ibv_recv_wr** bad) = 0;
-  // Whether data of `opcode` is written in order (ibv_query_qp_data_in_order); false if nobody
+  // Whether data of `opcode` is written in order (ibv_query_qp_data_in_order); false if nothing
   // promises it.
   virtual bool data_in_order(ibv_qp* pair, ibv_wr_opcode opcode) = 0;
 

@@ -1,4 +1,5 @@
-// Backlog: what one peer pushed and nobody has asked for yet. Every receiver has one for each peer.
+// Backlog: what one peer pushed and nothing has asked for yet. Every receiver has one for each
+// peer.
 //
 // Inline tensors are the receiver's memory, and a sender may run far ahead of it. Above kHold the
 // receiver tells the peer to keep its tensors (PushKind::kHold); they are then asked for by RPC. A

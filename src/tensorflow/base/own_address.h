@@ -1,4 +1,4 @@
-// Where a process' device listens when nobody said where, and what peers are told of it and of its
+// Where a process' device listens when nothing said where, and what peers are told of it and of its
 // task.
 #pragma once
 

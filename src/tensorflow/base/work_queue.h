@@ -13,7 +13,7 @@
 
 namespace farwrite::plugin {
 
-// Runs `body` in a thread that nobody joins. False if the system refuses one.
+// Runs `body` in a thread that nothing joins. False if the system refuses one.
 bool start_thread(std::function<void()> body);
 
 // Thread-safe; lives as long as the process.

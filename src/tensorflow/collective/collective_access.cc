@@ -50,7 +50,7 @@ CollectiveAccess::CollectiveAccess(const Server& server, std::int64_t step_id)
 }
 
 std::shared_ptr<Route> CollectiveAccess::route_to(const std::string& task) {
-  // Also for a post: a group that has lost a member is over, and nobody waits for a later start.
+  // Also for a post: a group that has lost a member is over, and nothing waits for a later start.
   Routes& routes = rendezvous_->routes();
   rendezvous_->collective_peers().add(routes.shared_from_this(), step_id_, task);
   return routes.find(cache_, task_name_, task, Routes::For::kReceiving);

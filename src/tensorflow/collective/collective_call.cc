@@ -16,7 +16,7 @@ CollectiveCall::CollectiveCall(tf::CancellationManager* abortion,
 }
 
 void CollectiveCall::watch() {
-  // Whoever cancels meanwhile waits in unwatch(), and so does `done`.
+  // The thread that cancels meanwhile waits in unwatch(), and so does `done`.
   const std::lock_guard<std::mutex> lock(mutex_);
   for (Watch& watch : watches_) {
     if (watch.manager == nullptr) continue;

@@ -21,7 +21,7 @@ bool ControlClient::begin(const Call& call, const google::protobuf::Message& req
   message.stream = call.stream;
   message.position = call.position;
   {
-    // The options are the caller's until `done`, which whoever finds the call may call.
+    // The options are the caller's until `done`, which the code that finds the call may call.
     const std::lock_guard<std::mutex> lock(mutex_);
     message.call = ++last_;
     calls_.emplace(message.call, begun);
@@ -35,7 +35,7 @@ bool ControlClient::begin(const Call& call, const google::protobuf::Message& req
   const Number number = message.call;
   const absl::Status sent = send_control(*begun->peer, device_, message, body);
   if (sent.ok()) {
-    // The peer may have ended before it could be known that somebody waits, and the call may have
+    // The peer may have ended before it could be known that a caller waits, and the call may have
     // been cancelled before the peer knew of it.
     if (begun->peer->ended()) end(number, begun->peer->gone());
     if (begun->cancelled.load()) tell_cancelled(number, *begun);

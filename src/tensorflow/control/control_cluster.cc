@@ -4,7 +4,7 @@
 
 namespace farwrite::plugin {
 
-// Whoever was there and has gone is not waited for.
+// A peer that was there and has gone is not waited for.
 std::shared_ptr<Route> ControlCluster::route_to(const std::string& task) const {
   return routes_().find(stock_, own_task_, task, Routes::For::kReceiving);
 }

@@ -31,7 +31,7 @@ class ControlService {
   // All but answers; on a thread of the peer's channel. An error: the peer broke the protocol.
   absl::Status take(const std::shared_ptr<PeerProcess>& peer, const ControlMessage& message,
                     View lent);
-  // Cancels what it has called, as gRPC does: nobody awaits the answers.
+  // Cancels what it has called, as gRPC does: nothing awaits the answers.
   void peer_ended(const PeerProcess* peer);
 
  private:

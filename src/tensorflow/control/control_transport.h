@@ -26,7 +26,7 @@ bool parse(std::string_view body, google::protobuf::Message* message);
 // it has not taken fills the queue.
 absl::Status send_control(PeerProcess& peer, fw_device* device, ControlMessage message,
                           std::string_view body);
-// For what somebody waits for: tries again until it has been sent or the peer has ended. An answer
+// For what a caller waits for: tries again until it has been sent or the peer has ended. An answer
 // for which there is no room for a while becomes an error.
 void send_surely(std::shared_ptr<PeerProcess> peer, fw_device* device, ControlMessage message,
                  std::string body);

@@ -53,7 +53,7 @@ void EagerClient::StreamingEnqueueAsync(bool enable_streaming_enqueue, tf::CallO
     stream_of(request->context_id())->send(*request, response, keeping(std::move(done)));
     return;
   }
-  // As stock: whoever wants no stream waits here.
+  // As stock: the thread that wants no stream waits here.
   absl::Status answer;
   absl::Notification answered;
   EnqueueAsync(options, request, response, [&answer, &answered](const absl::Status& status) {

@@ -55,7 +55,8 @@ class EnqueueStream : public std::enable_shared_from_this<EnqueueStream> {
   using Position = std::uint64_t;
   using Key = std::pair<Number, Position>;
 
-  // For whoever has set posting_: posts what waits, and clears posting_ or leaves that to another.
+  // For the code that has set posting_: posts what waits, and clears posting_ or leaves that to
+  // another.
   void go_on();
   void go_on_later();
   void decide(const Callee& callee);

@@ -11,7 +11,7 @@ namespace {
 namespace tf = ::tensorflow;
 
 // Ops whose output never is an input's buffer, if that buffer is a variable's: elementwise kernels
-// reuse only an input that nobody else holds. Every other op may hand its input on, whole or a
+// reuse only an input that nothing else holds. Every other op may hand its input on, whole or a
 // slice of it: a transposition that changes nothing, a sum over no axis, a function's call.
 bool makes_new_memory(const tf::Node& node) {
   static const auto* const ops =

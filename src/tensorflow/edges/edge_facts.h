@@ -1,7 +1,7 @@
 // What a graph says of the memory that a tensor to another task lies in.
 //
 // The rendezvous cannot see that a tensor comes from a ref variable, whose memory changes under
-// whoever looks at it.
+// the thread that looks at it.
 #pragma once
 
 #include "edges/edges.h"

@@ -1,4 +1,4 @@
-// The edges between tasks of a saved graph that nobody runs: `farwrite tensorflow analyze`.
+// The edges between tasks of a saved graph that nothing runs: `farwrite tensorflow analyze`.
 #pragma once
 
 #include <string>

@@ -36,7 +36,7 @@ class AllocationSites {
   static AllocationSites& of_process();
 
   // For the allocator. The site of the large block that this thread is about to allocate; kUnknown
-  // where nobody needs it.
+  // where nothing needs it.
   Site current() { return state_.load(std::memory_order_relaxed) == 0 ? kUnknown : identify(); }
   // Whether tensors of this site are sent, so that it takes registered memory.
   bool sent(Site site) const;

@@ -71,7 +71,7 @@ class RegisteredFirst final : public tf::Allocator {
   void DeallocateRaw(void* block) override {
     fw_device* const device = owner_of(block);
     if (device == nullptr) {
-      if (sites_ != nullptr) sites_->forget(block);  // first: the address is somebody else's then
+      if (sites_ != nullptr) sites_->forget(block);  // first: the address is another owner's then
       tf::port::AlignedFree(block);
     } else {
       fw_device_deallocate(device, block);

@@ -25,11 +25,11 @@ class ReceivedBuffer : public tensorflow::TensorBuffer {
  public:
   // The buffer of the tensor, or that it is a view of; null if another allocator made it.
   static ReceivedBuffer* of(const tensorflow::Tensor& tensor);
-  // The same, if nobody may write into it.
+  // The same, if nothing may write into it.
   static ReceivedBuffer* read_only(const tensorflow::Tensor& tensor);
 
   // A copy of this part of the buffer. Null if there is no room. `made`: by this call. The caller
-  // holds a reference to the buffer. `verify`: somebody may have written into it all the same (a
+  // holds a reference to the buffer. `verify`: something may have written into it all the same (a
   // ref variable), so compare the bytes.
   Staged copy(fw_device* device, const void* data, std::uint64_t bytes, bool verify, bool* made);
   // Lets go of the copies of all buffers: whether there was one.

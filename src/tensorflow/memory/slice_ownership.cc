@@ -22,8 +22,8 @@ namespace {
 
 namespace tf = ::tensorflow;
 
-// Memory that is nobody's to write: what a slice is tried on. No allocator is asked, because the
-// plug-in's own is not installed yet.
+// Memory without an owner that may write: what a slice is tried on. No allocator is asked, because
+// the plug-in's own is not installed yet.
 class NotOwned final : public tf::TensorBuffer {
  public:
   NotOwned() : tf::TensorBuffer(memory_) {}

@@ -1,6 +1,6 @@
 // Slices of memory that no kernel may write into.
 //
-// A kernel takes its input's memory for its output if nobody else refers to it and the input's
+// A kernel takes its input's memory for its output if nothing else refers to it and the input's
 // buffer says that it owns the memory. TensorFlow's buffer of a slice always says so, whatever the
 // buffer says that it is a slice of: relu(received[0]) would write into a peer's memory, which is
 // mapped read-only, and end the process.

@@ -70,7 +70,7 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   // size.
   std::uint32_t lane_of(std::uint64_t bytes) const;
   bool ended() const { return ended_.load(); }
-  // The error of whoever waits for it once it has ended.
+  // The error of the thread that waits for it once it has ended.
   absl::Status gone() const;
 
   // Whether a message of so many bytes is short enough to be sent.
@@ -80,10 +80,10 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   // Holds `lent` until the peer has given the bytes back; deletes it on failure, too.
   absl::Status lend(const std::string& message, const void* memory, std::uint64_t bytes,
                     std::unique_ptr<Lent> lent, std::uint32_t tag = 0);
-  // The same for what nobody waits for: it goes before the next message, or in half a second, so
+  // The same for what nothing waits for: it goes before the next message, or in half a second, so
   // that it wakes the peer for nothing of its own.
   void send_later(std::string message);
-  // What this peer pushed and nobody has asked for; see backlog.h.
+  // What this peer pushed and nothing has asked for; see backlog.h.
   const std::shared_ptr<Backlog>& backlog() const { return backlog_; }
   // The peer says whether to keep what is for it.
   void set_held(bool held) { held_.store(held); }

@@ -23,7 +23,7 @@ void count_slot(int opened) { count(opened != 0 ? stats().slots_opened : stats()
 void run_later(std::uint64_t delay_ns, void (*work)(void*), void* work_context) {
   const auto run = [work, work_context] { work(work_context); };
   if (delay_ns > 0) {
-    // Records go out, which waits for nobody.
+    // Records go out, which waits for nothing.
     WorkQueue::of_process().submit_after(std::chrono::microseconds(delay_ns / 1000), run);
   } else {
     tsl::Env::Default()->SchedClosure(run);  // a thread of its own: it may wait for the peer

@@ -25,7 +25,7 @@ namespace farwrite::plugin {
 struct Reach {
   std::shared_ptr<PeerProcess> process;  // null without a channel, and for this process itself
   bool loopback = false;
-  bool unclear = false;  // nobody decided in time: an error, and try again later
+  bool unclear = false;  // nothing decided in time: an error, and try again later
   std::string refusal;   // why not
 };
 
@@ -81,7 +81,7 @@ class Peers {
   void connect(const fw_identity& peer);
   // The first answer stands.
   void settle(const ProcessId& id, Reach reach);
-  // Nobody has answered the attempt of this number.
+  // Nothing has answered the attempt of this number.
   void give_up(const ProcessId& id, std::uint64_t attempt);
   void serve(const ProcessId& id, fw_channel* channel);
   void ended(const std::shared_ptr<PeerProcess>& process, const std::string& what);

@@ -32,8 +32,8 @@ constexpr std::uint64_t kLast = 0;
 constexpr std::size_t kMaxIntroductions = 64;
 
 // What a worker without the plug-in answers: that no device of its has incarnation 0, or that it
-// cannot do this at all. Anything else may be a passing failure, and whoever takes that for a stock
-// worker asks it for tensors that it pushes.
+// cannot do this at all. Anything else may be a passing failure, and code that takes that for a
+// stock worker asks it for tensors that it pushes.
 bool is_stock_answer(const absl::Status& status) {
   return absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status) ||
          absl::IsUnimplemented(status) || absl::IsNotFound(status);
@@ -128,9 +128,9 @@ std::shared_ptr<Route> Routes::find(Cache cache, const std::string& own, const s
         !found->second.route->stale()) {
       return found->second.route;
     }
-    // Whoever was there and has gone is not waited for: stock's RPC would fail at once. A sender,
-    // which is asked by nobody, goes on: the peer may be back and wait for the push, while gRPC
-    // still backs off from the failures before.
+    // A peer that was there and has gone is not waited for: stock's RPC would fail at once. A
+    // sender, which no receiver asks, goes on: the peer may be back and wait for the push, while
+    // gRPC still backs off from the failures before.
     if (purpose == For::kReceiving && found != routes_.end() && found->second.route->lost()) {
       attempts = 1;
     }

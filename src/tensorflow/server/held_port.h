@@ -9,7 +9,7 @@ namespace farwrite::plugin {
 class HeldPort {
  public:
   // Binds `port` on every address of this host, and does not listen. Holds nothing if the port is 0
-  // or somebody has it already: then gRPC reports that. gRPC's own socket has SO_REUSEADDR, so it
+  // or something has it already: then gRPC reports that. gRPC's own socket has SO_REUSEADDR, so it
   // binds the port all the same.
   explicit HeldPort(int port);
   ~HeldPort();

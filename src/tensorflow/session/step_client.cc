@@ -24,7 +24,7 @@ bool StepClient::run(const Callee& callee, const std::string& name, const Packed
     calls_.erase(message.call);
     return false;
   }
-  // The peer may have ended before it could be known that somebody waits.
+  // The peer may have ended before it could be known that a caller waits.
   if (callee.peer->ended() && calls_.erase(message.call) > 0) {
     call->is_over = true;
     call->status = callee.peer->gone();

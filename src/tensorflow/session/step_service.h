@@ -31,7 +31,7 @@ class StepService {
   // protocol.
   absl::Status take(const std::shared_ptr<PeerProcess>& peer, const StepMessage& message,
                     View lent);
-  // Cancels what it has called, as gRPC does: nobody awaits the answers.
+  // Cancels what it has called, as gRPC does: nothing awaits the answers.
   void peer_ended(const PeerProcess* peer);
 
  private:

@@ -22,7 +22,7 @@ namespace farwrite::plugin {
 // peer has gone or what it has not taken fills the queue.
 absl::Status send_step(PeerProcess& peer, fw_device* device, StepMessage message,
                        const PackedStep& body);
-// For what somebody waits for: tries again until it has been sent or the peer has ended. An answer
+// For what a caller waits for: tries again until it has been sent or the peer has ended. An answer
 // for which there is no room becomes an error.
 void send_step_surely(std::shared_ptr<PeerProcess> peer, fw_device* device,
                       const StepMessage& message, std::shared_ptr<const PackedStep> body);
@@ -46,7 +46,7 @@ class ArrivedStep {
   std::string_view table() const;
   // What the table lists, in memory of this process.
   absl::Status own_tensors(const StepTable& table, std::vector<NamedTensor>* tensors) const;
-  // The same as views of what was lent, where it was. Nobody may write into a view of a peer's
+  // The same as views of what was lent, where it was. Nothing may write into a view of a peer's
   // memory, and its buffer says so.
   absl::Status viewed_tensors(const StepTable& table, std::vector<NamedTensor>* tensors) const;
 

@@ -186,7 +186,7 @@ void ReceiveCall::fetch_lent(Arrival arrival) {
 
 void ReceiveCall::arrived(absl::Status status, Arrival arrival) {
   if (device_ == nullptr && key_.dst.type != "CPU") {
-    // Nobody knows any more in which memory the consumer wants it.
+    // Nothing knows any more in which memory the consumer wants it.
     status = absl::UnavailableError("Farwrite: the step's devices are gone");
   }
   if (!status.ok() || arrival.dead || memory_.device == nullptr) {

@@ -56,7 +56,7 @@ class Waiter {
   // Maybe under a lock of the arrival table, so it only hands over.
   virtual void fail(const absl::Status& status) = 0;
   virtual bool given_up() const = 0;
-  // It has waited for long: whoever it waits for may not push. Under no lock.
+  // It has waited for long: the sender that it waits for may not push. Under no lock.
   virtual void overdue() {}
 };
 
@@ -80,7 +80,7 @@ class Tombstones {
  public:
   // The sender has ended what it started of the step until `start`.
   void add(const StepId& step, std::uint64_t sender, std::uint64_t start);
-  // The step is over for everybody, until it begins again.
+  // The step is over for all callers, until it begins again.
   void add(const StepId& step) { add(step, kEverybody, UINT64_MAX); }
   void begins_again(const StepId& step);
   bool contains(const StepId& step, std::uint64_t sender, std::uint64_t start) const;
@@ -120,10 +120,10 @@ class ArrivalTable {
   void forget(const StepId& step, std::string_view key, const Waiter* waiter);
 
   // The sender has cleaned up what it started of the step until `start`: what it sent of that and
-  // nobody took goes, and what still comes. A task that leaves the cluster and is added again
+  // nothing took goes, and what still comes. A task that leaves the cluster and is added again
   // starts a step anew, by the same number.
   void sender_dropped(const StepId& step, std::uint64_t sender, std::uint64_t start);
-  // The sender takes back what it pushed last to this place, if nobody has taken it.
+  // The sender takes back what it pushed last to this place, if nothing has taken it.
   void withdraw(const StepId& step, std::string_view key, std::uint64_t sender);
   // The sender's part of the step has failed: ends every wait for it, and those that begin before
   // it pushes again, or `peer` ends.
@@ -151,7 +151,7 @@ class ArrivalTable {
     std::uint64_t sender = 0;
     std::uint64_t since = 0;  // of reminders_
   };
-  // What nobody has asked for yet.
+  // What nothing has asked for yet.
   struct Unclaimed {
     Arrival arrival;
     Backlog::Share share;

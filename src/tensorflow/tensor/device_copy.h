@@ -2,7 +2,7 @@
 // DeviceContext. The context orders a copy behind what the device still computes.
 //
 // Both ends of a copy, the context and the callback live until the device has ended the copy,
-// whatever becomes of the step meanwhile. Whoever gives up waiting just forgets about it.
+// whatever becomes of the step meanwhile. The thread that gives up waiting just forgets about it.
 #pragma once
 
 #include <cstdint>

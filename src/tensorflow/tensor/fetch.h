@@ -1,9 +1,9 @@
 // Fetch: brings lent bytes that cannot be mapped, because their host is another, into this process.
 //
 // When: once a receiver waits for them. What is fetched is then bounded by what steps wait for, as
-// with stock's RecvTensor, and the receiver's allocator is known; a push that nobody asks for holds
-// memory of its sender alone. A tensor that came before it was asked for pays a round trip, as in
-// stock.
+// with stock's RecvTensor, and the receiver's allocator is known; a push that nothing asks for
+// holds memory of its sender alone. A tensor that came before it was asked for pays a round trip,
+// as in stock.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ bool must_fetch(const Arrival& arrival);
 using Fetched = std::function<void(absl::Status status, Arrival arrival)>;
 
 // Calls `fetched` once, on any thread, which it must not block; kUnavailable when the peer has
-// gone. Whoever gives up waiting just forgets about it: the destination lives until the last byte
-// has moved. Not under a lock: it allocates.
+// gone. The thread that gives up waiting just forgets about it: the destination lives until the
+// last byte has moved. Not under a lock: it allocates.
 void fetch(Arrival arrival, tensorflow::Allocator* allocator, Fetched fetched);
 // The same into memory that is there already: `destination` is as large as what is lent.
 void fetch_into(Arrival arrival, const tensorflow::Tensor& destination, Fetched fetched);

@@ -1,7 +1,7 @@
 // Kernels for the ops that write into their first input whatever its reference count.
 //
 // TensorFlow's own would write into a peer's memory, which is mapped read-only, and die. These do
-// the same after a copy, if nobody may write into the input: see received_buffer.h. They win by
+// the same after a copy, if nothing may write into the input: see received_buffer.h. They win by
 // their priority, so eager operations and function bodies get them as well as graphs.
 #include <cstdint>
 #include <cstring>

@@ -61,7 +61,7 @@ std::atomic<std::uint64_t>& counter_of(Way way) {
   return stats().pushes_pull;
 }
 
-// A ref variable's value changes under whoever looks at it later.
+// A ref variable's value changes under the thread that looks at it later.
 tf::Tensor snapshot(const tf::Tensor& tensor) {
   count(stats().snapshot_tensors);
   count(stats().copies);
@@ -148,7 +148,7 @@ class Push {
     return lend(data, message_.tensor_bytes, std::move(lent), Way::kZeroCopy);
   }
 
-  // What the graph says of the memory that is sent: nothing of a copy that nobody else has.
+  // What the graph says of the memory that is sent: nothing of a copy that nothing else has.
   EdgeFacts facts() const {
     return outgoing_.origin == Origin::kStaged ? EdgeFacts() : edge_->facts();
   }

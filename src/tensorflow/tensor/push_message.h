@@ -19,7 +19,7 @@ enum class PushKind : std::uint8_t {
   kSerialized = 3,      // a TensorProto follows
   kSerializedLent = 4,  // a TensorProto is lent
   kPull = 5,            // ask for it by RecvTensor
-  kStepGone = 6,        // the sender has cleaned the step up: forget what nobody took of this
+  kStepGone = 6,        // the sender has cleaned the step up: forget what nothing took of this
                         // start and those before
   kLanded = 7,          // the tensor's bytes are in a slot, and this is its description: the key
                         // is the instance alone, see split_key()

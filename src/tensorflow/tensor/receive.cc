@@ -25,7 +25,7 @@ namespace tf = ::tensorflow;
 
 std::atomic<std::int64_t> views{0};
 
-// A wait for a silent peer looks so often whether somebody still waits for it.
+// A wait for a silent peer looks so often whether a caller still waits for it.
 constexpr std::uint64_t kTurnNs = 100'000'000;
 
 // A peer's memory as a tensor's buffer. It does not own the memory, and says so: no kernel takes it
@@ -47,7 +47,7 @@ class LentBuffer final : public ReceivedBuffer {
   const View view_;
 };
 
-// A slot as a tensor's buffer. The memory is this process' own and nobody else writes it now, so
+// A slot as a tensor's buffer. The memory is this process' own and nothing else writes it now, so
 // kernels may write into it and take it for their output.
 class LandedBuffer final : public ReceivedBuffer {
  public:
@@ -146,7 +146,7 @@ absl::Status PushReceiver::take(const std::shared_ptr<PeerProcess>& peer, std::s
                                 View lent) {
   PushMessage message;
   if (!decode(bytes, &message) || message.kind == PushKind::kLanded) {
-    // Maybe somebody waits for this tensor, and there is no telling who.
+    // Maybe a caller waits for this tensor, and there is no telling who.
     return absl::InvalidArgumentError("it pushed " + std::to_string(bytes.size()) +
                                       " bytes that are not a push message");
   }
@@ -205,7 +205,7 @@ absl::Status PushReceiver::take_landed(const std::shared_ptr<PeerProcess>& peer,
                                      landing.description_bytes);
   if (!decode(description, &message) || message.kind != PushKind::kLanded ||
       message.tensor_bytes != landing.bytes) {
-    // Somebody waits for this tensor, and there is no telling who.
+    // A caller waits for this tensor, and there is no telling who.
     return absl::InvalidArgumentError("it wrote a tensor with a malformed description");
   }
   Arrival arrival;

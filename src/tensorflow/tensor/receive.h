@@ -49,7 +49,7 @@ bool ready(const Arrival& arrival);
 // The lent bytes of an arrival, where they lie. The arrival must be ready.
 absl::Status look(const Arrival& arrival, const void** data);
 // Waits for the peer until the arrival is ready. kCancelled once `given_up`, which is asked again
-// and again: nobody waits for the arrival any more.
+// and again: nothing waits for the arrival any more.
 absl::Status wait_until_ready(const Arrival& arrival, const std::function<bool()>& given_up);
 // kInternal unless a peer lent as many bytes as it announced.
 absl::Status check_lent_bytes(std::uint64_t lent, std::uint64_t expected);

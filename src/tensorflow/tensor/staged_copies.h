@@ -2,7 +2,7 @@
 // registered memory, and why they were (policy `traced`).
 //
 // A tensor that was copied may be held, a reference to it and the copy. That does two things:
-//   - A variable is allocated when it is initialized, long before it is sent. While somebody holds
+//   - A variable is allocated when it is initialized, long before it is sent. While something holds
 //     its buffer, TensorFlow's copy-on-write gives it a new one when it is updated, allocated by
 //     the operation that updates it, in registered memory as soon as that site counts as sent.
 //   - The held bytes cannot change, so that while the same buffer is sent again the same copy is
@@ -11,9 +11,9 @@
 // operation writes into it in place. An edge that goes on sending such memory is given up on: then
 // nothing is held for it, until there is a new graph.
 //
-// Memory of ref variables changes whoever holds it; it never comes here where the graph is known.
-// Where it is not, held bytes are compared before their copy is lent again. For eager copies, each
-// of which is an edge of its own, nothing is held.
+// Memory of ref variables changes the code that holds it; it never comes here where the graph is
+// known. Where it is not, held bytes are compared before their copy is lent again. For eager
+// copies, each of which is an edge of its own, nothing is held.
 #pragma once
 
 #include <atomic>
@@ -62,7 +62,7 @@ class StagedCopies {
     if (slots_in_use_.load(std::memory_order_relaxed) > 0 || sites_.tracing()) let_go(edge, step);
   }
 
-  // Somebody will write into this tensor's buffer.
+  // Something will write into this tensor's buffer.
   void will_change(const tensorflow::Tensor& tensor);
   // Lets go of what is held for peers that have ended, or of everything: whether there was
   // something.

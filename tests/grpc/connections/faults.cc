@@ -67,7 +67,7 @@ void outlast_a_stop(const Ports& ports) {
   echo(*stream, kHuge / 2);
 }
 
-// The server echoes, so it stops reading when nobody takes its answers.
+// The server echoes, so it stops reading when nothing takes its answers.
 void fill_a_stream(const Ports& ports) {
   const auto stub = grpc::testing::TestService::NewStub(open_channel(ports[0]));
   grpc::ClientContext context;

@@ -1,4 +1,4 @@
-"""AsyncSGD: gradients add up at the box, and nobody runs far ahead."""
+"""AsyncSGD: gradients add up at the box, and nothing runs far ahead."""
 
 from __future__ import annotations
 

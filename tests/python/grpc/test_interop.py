@@ -93,5 +93,5 @@ def test_many_calls_over_one_channel_and_over_many(
     log = run_client(server, tmp_path, case, *options)
     assert f"soak test ran: {CALLS} iterations. total_failures: 0" in log
     assert f"{case} test done." in log
-    # A descriptor that was closed and is still registered: its successor would wake nobody.
+    # A descriptor that was closed and is still registered: its successor would wake nothing.
     assert "epoll_ctl failed" not in log

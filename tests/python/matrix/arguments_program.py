@@ -103,7 +103,7 @@ class Pair:
         """Make the call with `value`, and say what is wrong with what came of it."""
         good = self._takes.accepts(value)
         long = good and self._takes.waits(value)
-        # What has no such name waits for somebody to give it.
+        # What has no such name waits for something to give it.
         short = self.late or self._parameter in ("name", "segment")
         calls.SHORT = SHORT if short else LONG
         made = Made(self._owner, self._entry, self._row)
@@ -218,7 +218,7 @@ def main(fabric: str, part: str = "") -> int:
         WORLD["process"] = None  # a coroutine runs in this thread, too
         for pair in pairs(part):
             if pair.closes:
-                WORLD["TensorSender"].abandon()  # nobody takes what it has sent
+                WORLD["TensorSender"].abandon()  # nothing takes what it has sent
             for problem in try_values(pair, fabric, peer):
                 if problem is not None:
                     problems.add(problem, fabric, pair.name)

@@ -126,7 +126,7 @@ class Interrupted:
                 yield f"the next call: {problem}"
 
     def dropped(self, report: Any) -> None:
-        """Note what was raised where nobody can catch it: in a callback."""
+        """Note what was raised where nothing can catch it: in a callback."""
         self._dropped.append(report.exc_type)
 
 

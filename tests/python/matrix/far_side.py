@@ -126,5 +126,5 @@ def notify(state: PeerState) -> None:
 def close_all(state: PeerState) -> None:
     """Close everything, in good order."""
     for name in ("sender", "receiver", "publisher", "client", "server", "models", "device"):
-        with contextlib.suppress(fw.DeadlineExceeded):  # what was sent, and nobody takes
+        with contextlib.suppress(fw.DeadlineExceeded):  # what was sent, and nothing takes
             state.kept[name].close()

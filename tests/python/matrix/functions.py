@@ -18,12 +18,12 @@ _numbers = itertools.count()
 
 
 def another() -> str:
-    """A name that nobody has used, and with which no other one begins."""
+    """A name that nothing has used, and with which no other one begins."""
     return f"name {next(_numbers):06}"
 
 
 def once(make: Callable[[str], Any]) -> None:
-    """Make and close a training helper under a name that nobody has used, and free all of it."""
+    """Make and close a training helper under a name that nothing has used, and free all of it."""
     name = another()
     make(name).close(calls.SHORT)
     client = WORLD["Client"]

@@ -158,7 +158,7 @@ def start(made: Made, *until: object) -> threading.Thread:
 def close_handle(owner: str) -> None:
     for name in CLOSES:
         if name in ROWS[owner]:
-            with contextlib.suppress(fw.DeadlineExceeded):  # what was sent, and nobody takes
+            with contextlib.suppress(fw.DeadlineExceeded):  # what was sent, and nothing takes
                 Made(owner, name, ROWS[owner][name]).make(WORLD[owner])
 
 

@@ -233,7 +233,7 @@ def option_of_a_device(name: str) -> Domain:
 
 
 def domain_of(call: str, parameter: str) -> Domain | None:
-    """Return what a parameter takes; None if nobody has said so."""
+    """Return what a parameter takes; None if nothing has said so."""
     if call == "farwrite.Device":
         return option_of_a_device(parameter)
     return BY_CALL.get(f"{call}.{parameter}", BY_NAME.get(parameter))

@@ -32,7 +32,7 @@ def test_every_function_and_constructor_of_the_packages_has_a_row() -> None:
 
 
 def is_base(kind: type) -> bool:
-    """Whether nobody makes objects of the class itself."""
+    """Whether nothing makes objects of the class itself."""
     return bool(getattr(kind, "__abstractmethods__", None))
 
 

@@ -145,7 +145,7 @@ def latest(state: Any, way: str, newer_than: Any, keep: bool) -> Seen | str:
 
 
 def follow(state: Any, path: str, last: int) -> list[Seen]:
-    """Read every version that can be had until a step."""
+    """Read every version that is available until a step."""
     if "subscriber" not in state.kept:
         state.kept["subscriber"] = state.kept["client"].subscribe(NAME, PATIENCE)
     models: list[Seen] = []
@@ -416,7 +416,7 @@ class World(AnyWorld):
 
     @fault()
     def stop_reader(self, draw: random.Random) -> None:
-        """Readers that are stopped keep nobody from publishing."""
+        """Readers that are stopped keep nothing from publishing."""
         need(self.newest is not None and self.owner is not None)
         reader = choose(draw, (one for one in self.others if one.runs and one is not self.owner))
         need(self.owner.runs)

@@ -208,7 +208,7 @@ def test_where_registered_memory_is_exhausted_the_receiver_pulls(
         assert trained["value"] == trained["expected"] and trained["failures"] == []
         assert made.total("bytes_pushed") > 8192 * made.total("pushes_inline")
         assert made.total("pulls_no_memory") > 0
-        # What nobody asked for, because its step was over, may be missing.
+        # What nothing asked for, because its step was over, may be missing.
         pulled = made.total("pulls_received")
         assert 0 < pulled == made.total("grpc_recv_tensor_calls") <= made.total("pushes_pull")
         wait_until(lambda: settled(made.stats()))

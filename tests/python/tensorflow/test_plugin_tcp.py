@@ -88,7 +88,7 @@ def test_a_step_aborted_in_a_read_leaves_it_its_memory(tmp_path: Path) -> None:
         sender, receiver = made.tasks["ps0"], made.tasks["worker0"]
         stop_in_a_read(made, client)
         assert outcome(client)["error"] == "DeadlineExceededError"
-        # Nobody waits for it any more, and its bytes still have where to go.
+        # Nothing waits for it any more, and its bytes still have where to go.
         assert receiver.stats()["fetches"] == 1
         assert receiver.stats()["arena"]["used"] >= MEGABYTES << 20
         sender.signal(signal.SIGCONT)

@@ -166,7 +166,7 @@ def test_without_a_compiler_a_program_ends_unless_grpc_will_do(
 def test_it_does_not_wait_for_what_the_command_leaves_running() -> None:
     ended = run_command(("sh", "-c", "sleep 30 & echo $!"), stock=True, options={}, look=True)
     assert ended.output is not None
-    os.kill(int(ended.output[0]), signal.SIGKILL)  # still there: nobody waited for it
+    os.kill(int(ended.output[0]), signal.SIGKILL)  # still there: nothing waited for it
 
 
 def test_a_program_without_tensorflow_is_said_so() -> None:

@@ -28,7 +28,7 @@ class Turn:
     before: list[Readings]
     after: list[Readings]
     busy_seconds: float = 0.0
-    """Seconds of processors that the whole machine worked meanwhile; 0 where nobody looked."""
+    """Seconds of processors that the whole machine worked meanwhile; 0 where nothing looked."""
 
 
 @dataclass(frozen=True)

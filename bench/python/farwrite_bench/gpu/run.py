@@ -136,7 +136,7 @@ class _Site:
         _require(int(np.count_nonzero(seen[:size] != 4)), "a read")
 
     def hand_over_us(self) -> Iterator[float]:
-        """Have the peer publish an array that nobody maps, and map it, so many times."""
+        """Have the peer publish an array that nothing maps, and map it, so many times."""
         mapped = self.device.stats().gpu.mappings
         for number in range(HAND_OVERS):
             start = time.perf_counter()

@@ -30,7 +30,7 @@ FIELDS = (
     "rounds",
     "skipped",
 )
-"""What every row has; figures that nobody measured are None."""
+"""What every row has; figures that nothing measured are None."""
 RECEIVER_TARGET = f"<= {MOST_RECEIVER_CPU:g} of tcp's"
 
 

@@ -35,7 +35,7 @@ class Turn:
     peak_bytes: dict[str, int]
     """The largest resident memory of a server and of a worker."""
     copies: float | None = None
-    """How often Farwrite copied a byte that gRPC sent; None where nobody counts that."""
+    """How often Farwrite copied a byte that gRPC sent; None where nothing counts that."""
     grpc: str = ""
     """The version of gRPC."""
 

@@ -1,7 +1,7 @@
 """Measures the costs of this machine and of its transports, with one server and one worker.
 
-Three networks that are none (`farwrite_experiments.networks.probes`) tell the costs of bytes,
-messages and steps apart. No network of the papers is part of it.
+Three artificial networks (`farwrite_experiments.networks.probes`) separate the costs of bytes,
+messages and steps. No network of the papers is part of it.
 """
 
 from __future__ import annotations

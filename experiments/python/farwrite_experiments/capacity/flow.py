@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 _NOTHING = 1e-12
-"""What rounding leaves and nobody should wait for: less than this share of a capacity or of an
+"""What rounding leaves and nothing should wait for: less than this share of a capacity or of an
 amount, and what flows in less than this part of a second."""
 
 

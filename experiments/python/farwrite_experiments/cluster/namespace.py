@@ -1,4 +1,4 @@
-"""A network namespace of this process: it has no name, and ends when nobody uses it any more."""
+"""A network namespace of this process: it has no name, and ends when nothing uses it any more."""
 
 from __future__ import annotations
 

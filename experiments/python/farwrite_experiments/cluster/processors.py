@@ -1,4 +1,4 @@
-"""How busy the processors of this machine are, with what the kernel does for nobody's account."""
+"""How busy the processors of this machine are, with the kernel's own work."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class Switch:
         """Take a packet that a machine has sent."""
         to = self._ports.get(bytes(packet[_DESTINATION]))
         if to is None:
-            return  # for nobody here, such as a multicast
+            return  # for no machine here, such as a multicast
         lasts = (len(packet) - _HEADER) / self._link.bytes_s
         port.sent = max(port.sent, now) + lasts
         to.received = max(to.received, port.sent - lasts) + lasts

@@ -1,4 +1,4 @@
-"""Networks that are none: each moves what shows one cost of a transport."""
+"""Artificial networks: each moves what shows one cost of a transport."""
 
 from __future__ import annotations
 

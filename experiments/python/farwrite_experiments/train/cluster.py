@@ -30,7 +30,7 @@ from farwrite_experiments.train.plan import (
 )
 
 SERVER = "farwrite_experiments.train.worker"
-"""What a server runs: a worker that nobody asks for steps."""
+"""What a server runs: a worker that nothing asks for steps."""
 STEP_SECONDS = 600.0
 """How long a step may take, and any other answer: of the largest network on a slow machine."""
 

@@ -25,7 +25,7 @@ from farwrite.errors import AlreadyExists, FailedPrecondition, InvalidArgument, 
 if TYPE_CHECKING:
     from farwrite.box import Client, Segment
 
-# Added to the count of a worker that has left, so that nobody waits for it.
+# Added to the count of a worker that has left, so that nothing waits for it.
 LEFT = 2**62
 
 
@@ -187,7 +187,7 @@ class AsyncSGD(Closing):
         self._shapes.scatter(flat, arrays)
 
     def close(self, timeout: float | None = 30.0) -> None:
-        """Leave the training: nobody waits for this worker any more. A second call does nothing.
+        """Leave the training: nothing waits for this worker any more. A second call does nothing.
 
         Raises
         ------
@@ -204,7 +204,7 @@ class AsyncSGD(Closing):
             self._counters.add(self._worker, LEFT).wait(limit)
         except NotFound:
             if not self._counters.replaced(self._worker):
-                raise  # else the count is another process's, and nobody waits for this one
+                raise  # else the count is another process's, and nothing waits for this one
         finally:
             self._attached.close()
 

@@ -129,7 +129,7 @@ class Members:
             time.sleep(TURN_S)
 
     def invite(self, keys: list[int], generation: str) -> None:
-        """Write the generation to the other members. From now on nobody can refuse the group."""
+        """Write the generation to the other members. From now on nothing can refuse the group."""
         self._claim.signal()
         for key in keys[1:]:
             self._write(key, {"generation": generation})

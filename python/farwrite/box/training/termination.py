@@ -111,7 +111,7 @@ class Termination(Closing):
         Error
             If the box cannot be reached.
         """
-        self._check_open("advance")  # before the number is taken, which nobody would give back
+        self._check_open("advance")  # before the number is taken, which nothing would give back
         number = self._counters.worker(worker)
         self._counters.finish(number, self._counters.add(number, 1), self._timeout)
         return self.stopped

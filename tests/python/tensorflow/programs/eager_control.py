@@ -32,7 +32,7 @@ def kind_of_error(run):
 
 
 def chain():
-    """Each operation needs the one before, and nobody waits for any but the last."""
+    """Each operation needs the one before, and nothing waits for any but the last."""
     with tf.device(A):
         value = tf.zeros([8])
         for _ in range(OPERATIONS):

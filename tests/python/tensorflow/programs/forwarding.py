@@ -75,7 +75,7 @@ def rows(step):
 
 
 def alone(step):
-    """Nobody but the kernel refers to the slice, and it is no memory to compute in."""
+    """Nothing but the kernel refers to the slice, and it is no memory to compute in."""
     whole = make(step, 2 * COUNT)
     with tf.device(B):
         computed = tf.nn.relu(tf.slice(whole, [COUNT], [COUNT]))

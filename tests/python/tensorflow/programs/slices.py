@@ -17,7 +17,7 @@ def sent(dtype):
 
 
 def computed(dtype):
-    """Each received tensor is sliced once, so that nobody but the slice refers to its memory."""
+    """Each received tensor is sliced once, so that nothing but the slice refers to its memory."""
     with tf.device("/job:worker/task:0"):
         one = tf.constant(1, dtype)
         yield tf.slice(sent(dtype), [1, 0], [1, COUNT]) + one

@@ -60,7 +60,7 @@ class GrpcEnd(End):
         """Handle a call, in a thread of the server."""
         taker = self.taker
         assert taker is not None
-        echo = taker.prepare()  # inside its time: nobody calls this side between two calls
+        echo = taker.prepare()  # inside its time: nothing calls this side between two calls
         taker.take(payload)
         answer = (
             bytes(self._source[echo : echo + self.loop.size]) if self.loop.kind == ECHO else b""

@@ -72,7 +72,7 @@ class ReceiverEnd(End):
     def take(self, payload: Bytes) -> Bytes | None:
         """Handle a call, in the actor's main thread."""
         assert self.taker is not None
-        echo = self.taker.prepare()  # inside its time: nobody calls this side between two calls
+        echo = self.taker.prepare()  # inside its time: nothing calls this side between two calls
         self.taker.take(payload)
         self._left -= 1
         if self._left == 0:
