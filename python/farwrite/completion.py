@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Generator
 from typing import Any
 
 from farwrite import _farwrite
 from farwrite.arguments import seconds
-from farwrite.errors import from_status
+from farwrite.awaited import Awaited
 from farwrite.handle import Handle
 
 
@@ -62,26 +61,9 @@ class Completion(Handle, elsewhere="wait for the operation here, and send the ou
 
     def __await__(self) -> Generator[Any, None, None]:
         if not self._native.done():
-            import asyncio
-
-            loop = asyncio.get_running_loop()
-            outcome: asyncio.Future[None] = loop.create_future()
-
-            def deliver(code: int, message: str) -> None:
-                if outcome.done():
-                    return  # the awaiting task was cancelled
-                if code == 0:
-                    outcome.set_result(None)
-                else:
-                    outcome.set_exception(from_status(code, message))
-
-            def on_done(code: int, message: str) -> None:
-                # In a poller's thread. The loop may be closed by now: nothing awaits then.
-                with contextlib.suppress(RuntimeError):
-                    loop.call_soon_threadsafe(deliver, code, message)
-
-            self._native.on_done(on_done)
-            yield from outcome
+            awaited: Awaited[None] = Awaited()
+            self._native.on_done(lambda code, message: awaited.end(None, code, message))
+            yield from awaited.future
             return
         self._native.wait(0)
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable
-from typing import TypeVar
 
+from farwrite.awaited import Awaited, Result
 from farwrite.errors import ResourceExhausted
-
-Result = TypeVar("Result")
 
 
 async def in_thread(operation: str, call: Callable[[], Result]) -> Result:
@@ -23,28 +20,15 @@ async def in_thread(operation: str, call: Callable[[], Result]) -> Result:
     ResourceExhausted
         If no thread can be started.
     """
-    import asyncio
-
-    loop = asyncio.get_running_loop()
-    outcome: asyncio.Future[Result] = loop.create_future()
-
-    def succeed(result: Result) -> None:
-        if not outcome.done():
-            outcome.set_result(result)
-
-    def fail(error: BaseException) -> None:
-        if not outcome.done():
-            outcome.set_exception(error)
+    awaited: Awaited[Result] = Awaited()
 
     def run() -> None:
-        # The loop may have been closed meanwhile: nothing awaits then.
-        with contextlib.suppress(RuntimeError):
-            try:
-                result = call()
-            except BaseException as error:
-                loop.call_soon_threadsafe(fail, error)
-            else:
-                loop.call_soon_threadsafe(succeed, result)
+        try:
+            result = call()
+        except BaseException as error:
+            awaited.fail(error)
+        else:
+            awaited.succeed(result)
 
     try:
         threading.Thread(target=run, name="farwrite-read", daemon=True).start()
@@ -55,4 +39,4 @@ async def in_thread(operation: str, call: Callable[[], Result]) -> Result:
             f"{operation}: no thread could be started ({error}); end other threads, or raise the"
             " limits (ulimit -u, ulimit -v)"
         ) from None
-    return await outcome
+    return await awaited.future

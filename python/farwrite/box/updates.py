@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from types import TracebackType
 
 from farwrite import _farwrite
+from farwrite.awaited import Awaited
 from farwrite.errors import (
     Cancelled,
     Error,
@@ -33,30 +33,19 @@ async def wait_async(
     import asyncio
 
     native.check_wait()
-    loop = asyncio.get_running_loop()
-    outcome: asyncio.Future[tuple[int, int]] = loop.create_future()
-
-    def deliver(now: tuple[int, int], code: int, message: str) -> None:
-        if outcome.done():
-            return  # the awaiting task was cancelled
-        if code == 0:
-            outcome.set_result(now)
-        else:
-            outcome.set_exception(from_status(code, message))
-
-    def on_version(found: int, now: int, code: int, message: str) -> None:
-        # In a poller's thread. The loop may have been closed meanwhile: nothing awaits then.
-        with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(deliver, (found, now), code, message)
-
-    wait = native.on_version(version, epoch, on_version)
+    awaited: Awaited[tuple[int, int]] = Awaited()
+    wait = native.on_version(
+        version,
+        epoch,
+        lambda found, now, code, message: awaited.end((found, now), code, message),
+    )
     try:
-        return await asyncio.wait_for(outcome, timeout)
+        return await asyncio.wait_for(awaited.future, timeout)
     except asyncio.TimeoutError:
         raise from_status(
             StatusCode.DEADLINE_EXCEEDED,
             f"wait_async: version {version} did not come in time; wait longer, or look whether the"
-            " server runs and somebody changes the segment",
+            " server runs and another process changes the segment",
         ) from None
     finally:
         native.cancel(wait)
