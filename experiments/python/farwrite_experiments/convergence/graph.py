@@ -109,14 +109,15 @@ class _Tower:
         self.batch = batch
         reads = Reads(weights, bound)
         self.loss = TASKS[job.task].model.loss(tf, reads, batch)
-        values = [*weights.values.values(), *(each.rows for each in reads.lookups)]
+        whole = TASKS[job.task].model.variables
+        values = [*map(reads.value, whole), *(each.rows for each in reads.lookups)]
         # The gradient of the loss is a scalar: the mean over workers costs no other pass.
         share = tf.constant(1.0 / job.workers)
         found = tf.compat.v1.gradients(self.loss, values, grad_ys=share)
-        self.gradients = dict(zip(weights.values, found, strict=False))
+        self.gradients = dict(zip(whole, found, strict=False))
         self._rows = [
             (each, reads.bounded(each, gradient))
-            for each, gradient in zip(reads.lookups, found[len(weights.values) :], strict=True)
+            for each, gradient in zip(reads.lookups, found[len(whole) :], strict=True)
         ]
 
     def of_table(self, table: Any) -> list[tuple[Any, Any]]:

@@ -1,4 +1,4 @@
-"""What one run of ``bench convergence`` does, and the messages to its workers."""
+"""What one run of ``bench convergence`` does, and what its first worker answers."""
 
 from __future__ import annotations
 
@@ -33,25 +33,6 @@ class ConvergencePlan:
     jobs: tuple[Job, ...]
     ways: tuple[Way, ...]
     pace: Pace
-
-
-@dataclass(frozen=True)
-class Open:
-    """A request to the first worker: build the graph of a job."""
-
-    job: Job
-
-
-@dataclass(frozen=True)
-class Begin:
-    """A request to the first worker: first values and the first batch, both by `seed`."""
-
-    seed: int
-
-
-@dataclass(frozen=True)
-class Evaluate:
-    """A request to the first worker: answer with the quality."""
 
 
 @dataclass(frozen=True)

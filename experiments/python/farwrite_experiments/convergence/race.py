@@ -10,57 +10,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from farwrite.errors import Internal, InvalidArgument
-from farwrite_bench.cluster.group import Take, Turn
+from farwrite_bench.cluster.group import Turn
 from farwrite_bench.harness.benchmark import Progress
-from farwrite_experiments.convergence.plan import Begin, Block, Evaluate, Job, Open
+from farwrite_experiments.convergence.plan import Block, Job
 from farwrite_experiments.convergence.tasks import TASKS
 from farwrite_experiments.train.cluster import Cluster
-from farwrite_experiments.train.plan import Check, Way
+from farwrite_experiments.train.plan import Way
 from farwrite_experiments.train.rows import counts, fabric_of
 
 WARM_UP_STEPS = 4
 """Steps before the first run: two tasks meet, sites are traced, and memory is touched first."""
 
 Run = dict[str, Any]
-
-
-class Runner:
-    """A cluster that trains one job.
-
-    Parameters
-    ----------
-    cluster : Cluster
-        Its processes, whose workers run `farwrite_experiments.convergence.worker`.
-    job : Job
-        The job.
-    """
-
-    def __init__(self, cluster: Cluster, job: Job) -> None:
-        self._cluster = cluster
-        cluster.ask(Open(job))
-
-    def begin(self, seed: int) -> None:
-        """Give the variables their first values, and go to the first batch."""
-        self._cluster.ask(Begin(seed))
-
-    def take(self, count: int) -> tuple[Block, Turn]:
-        """Take steps; also return the readings of all processes before and behind them."""
-        before = self._cluster.group.look()
-        block = self._cluster.ask(Take(count), count)
-        if not isinstance(block, Block):
-            raise Internal(f"bench convergence: unexpected answer {block!r}; report this")
-        return block, Turn(block.seconds, before, self._cluster.group.look())
-
-    def quality(self) -> float:
-        """Measure the quality."""
-        quality = self._cluster.ask(Evaluate())
-        if not isinstance(quality, float):
-            raise Internal(f"bench convergence: unexpected answer {quality!r}; report this")
-        return quality
-
-    def checksums(self) -> object:
-        """Return the sum over the bits of each variable."""
-        return self._cluster.ask(Check())
 
 
 @dataclass
@@ -71,17 +32,25 @@ class _Trained:
     turns: list[Turn] = field(default_factory=list)
 
 
-def warm_up(runners: Mapping[str, Runner]) -> None:
-    """Take the steps that no run counts."""
-    for runner in runners.values():
-        runner.begin(0)
-        runner.take(WARM_UP_STEPS)
+def warm_up(job: Job, clusters: Mapping[str, Cluster]) -> None:
+    """Build the graph of a job, and take the steps that no run counts."""
+    for cluster in clusters.values():
+        cluster.call("open", job)
+        cluster.call("begin", 0)
+        _take(cluster, WARM_UP_STEPS)
+
+
+def _take(cluster: Cluster, count: int) -> tuple[Block, Turn]:
+    """Take steps; also return the readings of all processes before and behind them."""
+    before = cluster.group.look()
+    block: Block = cluster.call("take", count, steps=count)
+    return block, Turn(block.seconds, before, cluster.group.look())
 
 
 def race(
     job: Job,
     ways: Sequence[Way],
-    runners: Mapping[str, Runner],
+    clusters: Mapping[str, Cluster],
     number: int,
     block: int,
     limit: int,
@@ -102,26 +71,26 @@ def race(
     """
     task = TASKS[job.task]
     load = os.getloadavg()[0]
-    for runner in runners.values():
-        runner.begin(number)
-    trained = {key: _Trained() for key in runners}
+    for cluster in clusters.values():
+        cluster.call("begin", number)
+    trained = {key: _Trained() for key in clusters}
     curve: list[dict[str, float]] = []
     longest: list[list[int]] = []
     reached, quality, turn = False, math.nan, 0
     while not reached and turn * block < limit:
         report(turn * block / limit)
         count = min(block, limit - turn * block)
-        keys = [*runners]
+        keys = [*clusters]
         first = turn % len(keys)
         blocks = {}
         for key in (*keys[first:], *keys[:first]):
-            blocks[key], of_turn = runners[key].take(count)
+            blocks[key], of_turn = _take(clusters[key], count)
             trained[key].seconds += blocks[key].seconds
             trained[key].turns.append(of_turn)
         taken = turn * block + count
         _check_losses(job, number, taken, {key: each.losses for key, each in blocks.items()})
-        compare(job, number, taken, {key: each.checksums() for key, each in runners.items()})
-        quality = runners[keys[0]].quality()
+        compare(job, number, taken, {key: each.call("checksums") for key, each in clusters.items()})
+        quality = clusters[keys[0]].call("quality")
         reached = task.reached(quality, job.target)
         longest += blocks[keys[0]].longest
         loss = statistics.fmean(blocks[keys[0]].losses)

@@ -13,7 +13,7 @@ from farwrite_bench.cluster.forked import import_tensorflow
 from farwrite_bench.cluster.process import MALLOC
 from farwrite_bench.harness.benchmark import Progress, stage
 from farwrite_experiments.convergence.plan import ConvergencePlan, Job
-from farwrite_experiments.convergence.race import Run, Runner, race, warm_up
+from farwrite_experiments.convergence.race import Run, race, warm_up
 from farwrite_experiments.convergence.tasks import TASKS
 from farwrite_experiments.train.cluster import start
 from farwrite_experiments.train.groups import groups
@@ -21,7 +21,7 @@ from farwrite_experiments.train.optimizers import Adam
 from farwrite_experiments.train.plan import EMULATED, ONE_PROCESS, Case, TrainPlan
 from farwrite_experiments.train.run import run as measure_steps
 
-WORKER = "farwrite_experiments.convergence.worker"
+TRAINER = "farwrite_experiments.convergence.worker"
 TRAINING_SHARE = 0.8
 """About the part of a job's time that training takes; the rest is its emulated steps."""
 
@@ -81,13 +81,14 @@ def _train(
     task = TASKS[job.task]
     report(0.0, "starting processes")
     with contextlib.ExitStack() as stack:
-        clusters = [start(way, job.layout, logs, stack, module=WORKER) for way in plan.ways]
-        runners = {each.way.key: Runner(each, job) for each in clusters}
-        warm_up(runners)
+        clusters = {
+            way.key: start(way, job.layout, logs, stack, trainer=TRAINER) for way in plan.ways
+        }
+        warm_up(job, clusters)
         for place, number in enumerate(missing):
             block, limit = plan.pace.block_of(task), plan.pace.limit_of(task)
             of_run = stage(_part(report, 0.0, TRAINING_SHARE), place, len(missing), f"run {number}")
-            results.runs.append(race(job, plan.ways, runners, number, block, limit, of_run))
+            results.runs.append(race(job, plan.ways, clusters, number, block, limit, of_run))
             yield
 
 

@@ -1,15 +1,14 @@
-"""The variables of a task on its parameter servers: read by workers, updated where they are."""
+"""The variables of a task on its parameter servers, and the rows of tables that workers read."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 from farwrite_experiments.networks.outline import Variable
 from farwrite_experiments.train.optimizers import Adagrad, Adam
-from farwrite_experiments.train.variables import checksum
+from farwrite_experiments.train.variables import Variables
 
 Bound = Callable[[Any, Sequence[int]], Any]
 """Declares the largest shape of a tensor, as `farwrite.tensorflow.bound_shape`."""
@@ -26,17 +25,15 @@ class Lookup:
     """The most numbers of a line; None if it is not known."""
 
 
-class Weights:
-    """Builds the operations on the variables of a task.
+class Weights(Variables):
+    """Variables that workers read as a whole, and matrices of which they read some rows.
 
     Parameters
     ----------
     tf : module
         TensorFlow.
-    variables : sequence of Variable
-        Variables that workers read as a whole. Adam updates them.
-    tables : sequence of Variable
-        Matrices of which workers read some rows. Adagrad updates those.
+    variables, tables : sequence of Variable
+        The variables, which Adam updates, and the matrices, whose rows Adagrad updates.
     adam, adagrad : Adam, Adagrad
         The updates.
     servers : int
@@ -55,30 +52,24 @@ class Weights:
         servers: int,
         seed: Any,
     ) -> None:
-        self._tf, self._adam, self._adagrad, self._seed = tf, adam, adagrad, seed
-        self._servers = servers
-        self._all = [*variables, *tables]
-        self.tables = list(tables)
-        self._numbers = {each: number for number, each in enumerate(self._all)}
-        self._handles = {each: self._handle(each, "") for each in self._all}
-        self._slots = {
-            each: [
-                (self._handle(each, suffix), value)
-                for suffix, value in (adagrad if each in tables else adam).slots
-            ]
-            for each in self._all
-        }
-        self.values = {each: self._read(each) for each in variables}
+        def first(number: int, variable: Variable) -> Any:
+            shape = variable.shape
+            if len(shape) == 1:
+                return tf.zeros(shape)
+            inputs = 1 if variable in tables else variable.elements // shape[-1]
+            scale = 0.1 if variable in tables else (1.5 / inputs) ** 0.5
+            chosen = tf.stack([seed, tf.constant(number, tf.int64)])
+            return scale * tf.random.stateless_normal(shape, seed=chosen)
 
-    def create(self) -> list[Any]:
-        """Return the operations that give all variables their first values."""
-        tf, made = self._tf, []
-        for variable in self._all:
-            with self.place(variable):
-                made.append(self._assign(self._handles[variable], self._first(variable)))
-                for handle, value in self._slots[variable]:
-                    made.append(self._assign(handle, tf.fill(variable.shape, value)))
-        return made
+        self._adagrad = adagrad
+        super().__init__(
+            tf,
+            [*variables, *tables],
+            "convergence",
+            lambda number: tf.device(f"/job:ps/task:{number % servers}"),
+            lambda variable: adagrad if variable in tables else adam,
+            first,
+        )
 
     def rows(self, table: Variable, numbers: Any) -> Any:
         """Return rows of a table, which its server gathers: the shape of `numbers` with a width."""
@@ -86,14 +77,6 @@ class Weights:
             return self._tf.raw_ops.ResourceGather(
                 resource=self._handles[table], indices=numbers, dtype=self._tf.float32
             )
-
-    def update(self, variable: Variable, gradients: Sequence[Any]) -> Any:
-        """Return the operation that applies the workers' gradients, which are added."""
-        tf = self._tf
-        with self.place(variable):
-            total = gradients[0] if len(gradients) == 1 else tf.add_n(gradients)
-            slots = [handle for handle, _ in self._slots[variable]]
-            return self._adam.apply(tf, self._handles[variable], slots, total, len(gradients))
 
     def update_rows(self, table: Variable, numbers: Sequence[Any], rows: Sequence[Any]) -> Any:
         """Return the operation that applies gradients of rows; those of one row are added."""
@@ -105,63 +88,6 @@ class Weights:
             added = tf.math.unsorted_segment_sum(gradients, places, tf.shape(once)[0])
             slots = [handle for handle, _ in self._slots[table]]
             return self._adagrad.apply_rows(tf, self._handles[table], slots, added, once)
-
-    def checksums(self) -> list[Any]:
-        """Return the `checksum` of each variable, computed where it is."""
-        found = []
-        for variable in self._all:
-            with self.place(variable):
-                found.append(checksum(self._tf, self._read(variable)))
-        return found
-
-    def destroy(self) -> list[Any]:
-        """Return the operations that free all variables."""
-        freed = []
-        for variable in self._all:
-            with self.place(variable):
-                for handle in (
-                    self._handles[variable],
-                    *(each for each, _ in self._slots[variable]),
-                ):
-                    freed.append(
-                        self._tf.raw_ops.DestroyResourceOp(
-                            resource=handle, ignore_lookup_error=True
-                        )
-                    )
-        return freed
-
-    def place(self, variable: Variable) -> AbstractContextManager[Any]:
-        """Return the device scope of the server that has a variable."""
-        device: AbstractContextManager[Any] = self._tf.device(
-            f"/job:ps/task:{self._numbers[variable] % self._servers}"
-        )
-        return device
-
-    def _first(self, variable: Variable) -> Any:
-        tf, shape = self._tf, variable.shape
-        if len(shape) == 1:
-            return tf.zeros(shape)
-        inputs = 1 if variable in self.tables else variable.elements // shape[-1]
-        scale = 0.1 if variable in self.tables else (1.5 / inputs) ** 0.5
-        seed = tf.stack([self._seed, tf.constant(self._numbers[variable], tf.int64)])
-        return scale * tf.random.stateless_normal(shape, seed=seed)
-
-    def _handle(self, variable: Variable, suffix: str) -> Any:
-        with self.place(variable):
-            return self._tf.raw_ops.VarHandleOp(
-                dtype=self._tf.float32,
-                shape=variable.shape,
-                shared_name=f"convergence/{variable.name}{suffix}",
-            )
-
-    def _read(self, variable: Variable) -> Any:
-        with self.place(variable):
-            return self._tf.raw_ops.ReadVariableOp(
-                resource=self._handles[variable], dtype=self._tf.float32
-            )
-
-    def _assign(self, handle: Any, value: Any) -> Any:
-        return self._tf.raw_ops.AssignVariableOp(resource=handle, value=value)
 
 
 class Reads:

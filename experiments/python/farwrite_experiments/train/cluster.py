@@ -7,30 +7,21 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from farwrite_bench.cluster.control import START_SECONDS, receive_all
 from farwrite_bench.cluster.forked import ForkedTask
-from farwrite_bench.cluster.group import Group, Take, Turn
+from farwrite_bench.cluster.group import Group, Turn
 from farwrite_bench.cluster.process import free_ports
 from farwrite_bench.cluster.seat import Seat, Threads
 from farwrite_bench.cluster.transport import forced
 from farwrite_experiments.cluster.machines import Machine, on_loopback
 from farwrite_experiments.cluster.observed import Observe, Observed
 from farwrite_experiments.cluster.processors import busy_seconds
-from farwrite_experiments.train.plan import (
-    MIRRORED,
-    Case,
-    Check,
-    Close,
-    Create,
-    Join,
-    Layout,
-    Open,
-    Way,
-)
+from farwrite_experiments.train.plan import MIRRORED, Call, Case, Join, Layout, Way
 
-SERVER = "farwrite_experiments.train.worker"
-"""What a server runs: a worker that nothing asks for steps."""
+WORKER = "farwrite_experiments.train.worker"
+"""What all tasks run. A server is a worker that nothing asks for steps."""
 STEP_SECONDS = 600.0
 """How long a step may take, and any other answer: of the largest network on a slow machine."""
 
@@ -46,9 +37,9 @@ class Cluster:
     def open(self, case: Case) -> None:
         """Build the case's graph in the workers that take steps, and create its variables."""
         sessions = self._sessions(case)
-        self._ask([Open(case, of_worker) for of_worker in sessions])
+        self._ask([Call("open", (case, of_worker)) for of_worker in sessions])
         # A mirrored variable is in every worker.
-        self._ask([Create()] * (len(sessions) if case.mode == MIRRORED else 1))
+        self._ask([Call("create")] * (len(sessions) if case.mode == MIRRORED else 1))
 
     def take(self, case: Case, count: int) -> Turn:
         """Take `count` steps in every session.
@@ -60,7 +51,7 @@ class Cluster:
         """
         before = self.group.look()
         busy = busy_seconds()
-        answers = self._ask([Take(count)] * len(self._sessions(case)), steps=count)
+        answers = self._ask([Call("take", (count,))] * len(self._sessions(case)), steps=count)
         taken = [seconds for answer in answers if isinstance(answer, list) for seconds in answer]
         busy = busy_seconds() - busy
         return Turn(max(taken, key=sum), before, self.group.look(), busy)
@@ -72,13 +63,13 @@ class Cluster:
 
     def checksums(self, case: Case) -> list[object]:
         """Return the sums over the bits of each variable, of every worker that has its own."""
-        return self._ask([Check()] * (case.workers if case.mode == MIRRORED else 1))
+        return self._ask([Call("checksums")] * (case.workers if case.mode == MIRRORED else 1))
 
     def close(self, case: Case) -> None:
         """End the sessions, and free the variables."""
         taking = len(self._sessions(case))
         everywhere = case.mode == MIRRORED
-        orders = [Close(destroys=everywhere or number == 0) for number in range(taking)]
+        orders = [Call("close", (everywhere or number == 0,)) for number in range(taking)]
         # The first worker is last: it frees the variables of all.
         self._ask(list(reversed(orders)), list(reversed(self.workers[:taking])))
 
@@ -92,14 +83,14 @@ class Cluster:
             return [tuple(range(case.workers))]
         return [(number,) for number in range(case.workers)]
 
-    def ask(self, order: object, steps: int = 1) -> object:
-        """Give the first worker an order that takes `steps` steps, and return its answer."""
-        (answer,) = self._ask([order], steps=steps)
+    def call(self, method: str, *arguments: object, steps: int = 1) -> Any:
+        """Call a method of the first worker's trainer, which takes `steps` steps."""
+        (answer,) = self._ask([Call(method, arguments)], steps=steps)
         return answer
 
     def _ask(
         self,
-        orders: Sequence[object],
+        orders: Sequence[Call],
         workers: Sequence[ForkedTask] | None = None,
         *,
         steps: int = 1,
@@ -123,7 +114,7 @@ def start(
     logs: Path,
     stack: contextlib.ExitStack,
     machines: Mapping[str, Sequence[Machine]] | None = None,
-    module: str = SERVER,
+    trainer: str = WORKER,
 ) -> Cluster:
     """Start the processes of a way, which end with `stack`, and wait until they are ready.
 
@@ -131,8 +122,8 @@ def start(
     ----------
     machines : mapping, optional
         Those of each job's tasks, "ps" and "worker"; without it all are this one.
-    module : str
-        What a worker runs.
+    trainer : str
+        The module of the workers' `Trainer`.
     """
     variables = forced(way.fabric)
     jobs = {"ps": layout.servers, "worker": layout.workers}
@@ -151,23 +142,24 @@ def start(
         **way.transport.variables(addresses),
     }
 
-    def task(job: str, index: int, module: str) -> ForkedTask:
+    def task(job: str, index: int, trainer: str) -> ForkedTask:
         log = logs / f"{way.key.replace(' ', '-')}-{job}{index}.log"
         made = stack.enter_context(
             ForkedTask(
                 f"{way.key} {job}:{index}",
-                module,
+                WORKER,
                 environment,
                 log,
                 first=where[job][index].enter,
             )
         )
-        made.send(Join(Seat(addresses, job, index, way.transport, threads), layout.mirrored))
+        seat = Seat(addresses, job, index, way.transport, threads)
+        made.send(Join(seat, layout.mirrored, trainer))
         return made
 
     # The workers end first, while their servers still answer.
-    serving = [task("ps", index, SERVER) for index in range(jobs["ps"])]
-    working = [task("worker", index, module) for index in range(jobs["worker"])]
+    serving = [task("ps", index, WORKER) for index in range(jobs["ps"])]
+    working = [task("worker", index, trainer) for index in range(jobs["worker"])]
     receive_all([*serving, *working], START_SECONDS)
     return Cluster(way, working, serving)
 

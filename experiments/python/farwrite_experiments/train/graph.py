@@ -9,7 +9,7 @@ from farwrite_bench.tensor.graph import session_config, timed
 from farwrite_experiments.train.placement import Placement
 from farwrite_experiments.train.plan import MODEL, Case
 from farwrite_experiments.train.tower import gradients_of
-from farwrite_experiments.train.variables import Variables
+from farwrite_experiments.train.variables import variables_of
 
 SEED = 7
 
@@ -41,18 +41,19 @@ class Training:
         with tf.Graph().as_default() as graph:
             tf.compat.v1.random.set_random_seed(SEED)
             placement = Placement(tf, case, cluster=cluster)
-            variables = Variables(tf, case, placement)
+            variables = variables_of(tf, case, placement)
             towers = [
-                gradients_of(tf, case, variables.value, placement, number) for number in workers
+                gradients_of(tf, case, variables.values.__getitem__, placement, number)
+                for number in workers
             ]
             updates = [
                 variables.update(variable, [tower[variable] for tower in towers])
                 for variable in case.network.variables
             ]
             step = tf.group(updates)
-            self._create = variables.create()
+            self._create = tf.group(variables.create())
             self._checksums = variables.checksums()
-            self._destroy = variables.destroy()
+            self._destroy = tf.group(variables.destroy())
         self._session = tf.compat.v1.Session(target, graph=graph, config=session_config(tf))
         # The target is an operation, so nothing is fetched.
         self._step: Callable[[], object] = self._session.make_callable(step)

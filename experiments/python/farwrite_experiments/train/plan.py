@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from farwrite_bench.cluster.seat import Seat
 from farwrite_bench.cluster.transport import FARWRITE, GRPC, STAGED, Transport
@@ -120,34 +121,16 @@ class Join:
     seat: Seat
     mirrored: bool
     """Whether the worker takes part in a MultiWorkerMirroredStrategy."""
+    trainer: str
+    """The module of its `Trainer`."""
 
 
 @dataclass(frozen=True)
-class Open:
-    """A request to a worker: build the graph of a case."""
+class Call:
+    """A request to a worker: call a method of its trainer, and answer with what that returns."""
 
-    case: Case
-    sessions: tuple[int | None, ...]
-    """The workers whose steps it takes, each in a session of its own; None stands for the steps of
-    all workers together."""
-
-
-@dataclass(frozen=True)
-class Create:
-    """A request to a worker: create the variables."""
-
-
-@dataclass(frozen=True)
-class Check:
-    """A request to a worker: answer with a sum over the bits of each variable."""
-
-
-@dataclass(frozen=True)
-class Close:
-    """A request to a worker: end the session."""
-
-    destroys: bool
-    """Whether it frees the variables first."""
+    method: str
+    arguments: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)

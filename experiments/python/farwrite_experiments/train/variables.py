@@ -1,8 +1,9 @@
-"""The variables of a case: created, read and updated where their task is."""
+"""Variables where their task is: created, read, updated and freed there."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from farwrite_experiments.networks.network import MNIST_MLP
@@ -13,85 +14,118 @@ from farwrite_experiments.train.plan import EMULATED, Case
 
 
 class Variables:
-    """Builds the operations on a case's variables. Sessions share variables of the same name."""
+    """Builds the operations on variables. Sessions share variables of the same name.
 
-    def __init__(self, tf: Any, case: Case, placement: Placement) -> None:
-        self._tf, self._case, self._placement = tf, case, placement
-        self._variables = case.network.variables
-        self._numbers = {each: number for number, each in enumerate(self._variables)}
-        self._handles = [self._handle(each, "") for each in self._variables]
-        self._optimizer = optimizer_of(case)
+    Parameters
+    ----------
+    tf : module
+        TensorFlow.
+    variables : sequence of Variable
+        All of them; each has its place as its number.
+    prefix : str
+        Begins their names.
+    place : callable
+        Returns the device scope of the task that has the variable of a number.
+    optimizer : callable
+        Returns how gradients change a variable.
+    first : callable
+        Returns the first value of a variable, given its number.
+    """
+
+    def __init__(
+        self,
+        tf: Any,
+        variables: Sequence[Variable],
+        prefix: str,
+        place: Callable[[int], AbstractContextManager[Any]],
+        optimizer: Callable[[Variable], Optimizer],
+        first: Callable[[int, Variable], Any],
+    ) -> None:
+        self._tf, self._prefix, self._place, self._first = tf, prefix, place, first
+        self._optimizer = optimizer
+        self._numbers = {each: number for number, each in enumerate(variables)}
+        self._handles = {each: self._handle(each, "") for each in variables}
         self._slots = {
-            suffix: [self._handle(each, suffix) for each in self._variables]
-            for suffix, _ in self._optimizer.slots
+            each: [(self._handle(each, end), value) for end, value in optimizer(each).slots]
+            for each in variables
         }
-        self._values = {each: self._read(number) for each, number in self._numbers.items()}
+        self.values = {each: self._read(each) for each in variables}
+        """The tensors with the values in this step."""
 
-    def create(self) -> Any:
-        """Return the operation that creates all variables."""
-        tf = self._tf
+    def create(self) -> list[Any]:
+        """Return the operations that give all variables their first values."""
         made = []
-        for number, variable in enumerate(self._variables):
-            with self._placement.variable(number):
-                made.append(
-                    self._assign(
-                        self._handles[number], first_value(tf, self._case, number, variable)
-                    )
-                )
-                for suffix, value in self._optimizer.slots:
-                    filled = tf.fill(variable.shape, value)
-                    made.append(self._assign(self._slots[suffix][number], filled))
-        return tf.group(made)
-
-    def value(self, variable: Variable) -> Any:
-        """Return the tensor with the value of a variable in this step."""
-        return self._values[variable]
+        for variable, number in self._numbers.items():
+            with self.place(variable):
+                first = self._first(number, variable)
+                made.append(self._assign(self._handles[variable], first))
+                for handle, value in self._slots[variable]:
+                    made.append(self._assign(handle, self._tf.fill(variable.shape, value)))
+        return made
 
     def update(self, variable: Variable, gradients: Sequence[Any]) -> Any:
         """Return the operation that applies the mean of the workers' gradients."""
-        tf, number = self._tf, self._numbers[variable]
-        with self._placement.variable(number):
+        tf = self._tf
+        with self.place(variable):
             total = gradients[0] if len(gradients) == 1 else tf.add_n(gradients)
-            slots = [handles[number] for handles in self._slots.values()]
-            return self._optimizer.apply(tf, self._handles[number], slots, total, len(gradients))
+            slots = [handle for handle, _ in self._slots[variable]]
+            optimizer = self._optimizer(variable)
+            return optimizer.apply(tf, self._handles[variable], slots, total, len(gradients))
 
     def checksums(self) -> list[Any]:
         """Return the `checksum` of each variable, computed where it is."""
         found = []
-        for number in range(len(self._variables)):
-            with self._placement.variable(number):
-                found.append(checksum(self._tf, self._read(number)))
+        for variable in self._numbers:
+            with self.place(variable):
+                found.append(checksum(self._tf, self._read(variable)))
         return found
 
-    def destroy(self) -> Any:
-        """Return the operation that frees all variables."""
+    def destroy(self) -> list[Any]:
+        """Return the operations that free all variables."""
         freed = []
-        for handles in (self._handles, *self._slots.values()):
-            for number, handle in enumerate(handles):
-                with self._placement.variable(number):
+        for variable in self._numbers:
+            with self.place(variable):
+                for handle in (self._handles[variable], *(h for h, _ in self._slots[variable])):
                     freed.append(
                         self._tf.raw_ops.DestroyResourceOp(
                             resource=handle, ignore_lookup_error=True
                         )
                     )
-        return self._tf.group(freed)
+        return freed
 
-    def _handle(self, variable: Variable, suffix: str) -> Any:
-        with self._placement.variable(self._numbers[variable]):
+    def place(self, variable: Variable) -> AbstractContextManager[Any]:
+        """Return the device scope of the task that has a variable."""
+        return self._place(self._numbers[variable])
+
+    def _handle(self, variable: Variable, end: str) -> Any:
+        with self.place(variable):
             return self._tf.raw_ops.VarHandleOp(
                 dtype=self._tf.float32,
                 shape=variable.shape,
-                shared_name=f"{self._case.model}/{variable.name}{suffix}",
+                shared_name=f"{self._prefix}/{variable.name}{end}",
             )
 
-    def _read(self, number: int) -> Any:
-        with self._placement.variable(number):
+    def _read(self, variable: Variable) -> Any:
+        with self.place(variable):
             return self._tf.raw_ops.ReadVariableOp(
-                resource=self._handles[number], dtype=self._tf.float32
+                resource=self._handles[variable], dtype=self._tf.float32
             )
 
     def _assign(self, handle: Any, value: Any) -> Any:
         return self._tf.raw_ops.AssignVariableOp(resource=handle, value=value)
+
+
+def variables_of(tf: Any, case: Case, placement: Placement) -> Variables:
+    """Return the variables of a case."""
+    optimizer = optimizer_of(case)
+    return Variables(
+        tf,
+        case.network.variables,
+        case.model,
+        placement.variable,
+        lambda _: optimizer,
+        lambda number, variable: first_value(tf, case, number, variable),
+    )
 
 
 def optimizer_of(case: Case) -> Optimizer:
