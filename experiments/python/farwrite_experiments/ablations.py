@@ -10,7 +10,7 @@ from typing import Any
 
 from farwrite.info import memory_available
 from farwrite.units import format_size
-from farwrite_bench.cluster.transport import GRPC, PLUGIN
+from farwrite_bench.cluster.transport import CONTROL, FARWRITE, GRPC, PLUGIN, Transport
 from farwrite_bench.harness.benchmark import Benchmark, Progress
 from farwrite_bench.harness.column import Column, Table
 from farwrite_bench.harness.option import chosen, rounds, seconds
@@ -19,13 +19,10 @@ from farwrite_bench.record import Record
 from farwrite_bench.report.bars import Bar, Group, bars
 from farwrite_bench.report.parts import Facts, Gain, Row, figure, rows_of
 from farwrite_bench.sizes import KIB, MIB
-from farwrite_bench.tensor.network import NETWORK_BYTES
 from farwrite_bench.tensor.plan import (
-    ABLATIONS,
     CHAIN,
     CHAIN_BYTES,
     LOCAL,
-    NETWORK,
     PARALLEL,
     PARALLEL_TENSORS,
     SLICE,
@@ -34,7 +31,41 @@ from farwrite_bench.tensor.plan import (
 )
 from farwrite_bench.tensor.rows import failures
 from farwrite_bench.tensor.run import run
+from farwrite_experiments.network import NETWORK, NETWORK_BYTES, NetworkCase
 
+
+def _ours(
+    key: str, name: str, fabric: str, policy: str, landing: str = "on", control: str = "on"
+) -> Transport:
+    return Transport(
+        key,
+        name,
+        FARWRITE.protocol,
+        {
+            "FARWRITE_FABRICS": fabric,
+            "FARWRITE_TF_ALLOCATION": policy,
+            "FARWRITE_TF_LANDING": landing,
+            CONTROL: control,
+        },
+        FARWRITE.module,
+    )
+
+
+ABLATIONS = {
+    each.key: each
+    for each in (
+        GRPC,
+        _ours("request+copy", "tcp: on request, staged", "tcp", "off", "off"),
+        _ours("request", "tcp: on request, not copied", "tcp", "unified", "off"),
+        _ours("push", "tcp: pushed into the receiver's memory", "tcp", "unified"),
+        _ours("shm off", "shm: lent, staged", "shm", "off"),
+        _ours("shm traced", "shm: lent, traced sites", "shm", "traced"),
+        _ours("shm unified", "shm: lent", "shm", "unified"),
+        _ours("control off", "shm: lent, control calls by gRPC", "shm", "unified", control="off"),
+        LOCAL,
+    )
+}
+"""The ways of ``bench ablations``: with and without each part of the design."""
 SMALL = 4 * KIB
 MEMORY_PER_WAY = 5.0
 """Memory of one way's servers, in networks: variables, gradients, and slots for both."""
@@ -71,7 +102,7 @@ class Whole:
 def plan(arguments: argparse.Namespace, record: Record) -> Whole:
     """Make the plan from the options."""
     quick = arguments.quick
-    ways = tuple(key for key in ABLATIONS if key in arguments.way)
+    ways = tuple(way for key, way in ABLATIONS.items() if key in arguments.way)
     size = affordable(memory_available(), len(ways)) // (64 if quick else 1)
     if size < NETWORK_BYTES and not quick:
         record.notes.append(
@@ -85,7 +116,10 @@ def plan(arguments: argparse.Namespace, record: Record) -> Whole:
         Case(CHAIN, CHAIN_BYTES),
     )
     return Whole(
-        TensorPlan(ways, cases, arguments.rounds, arguments.seconds),
+        TensorPlan(
+            *(ways, cases, arguments.rounds, arguments.seconds),
+            graphs={NETWORK: NetworkCase},
+        ),
         MemoryPlan.quick() if quick else MemoryPlan.full(),
         size,
     )

@@ -11,12 +11,15 @@ import pytest
 
 from bench_command import bench, result
 from farwrite_bench.cluster.readings import Readings
+from farwrite_bench.cluster.transport import FARWRITE, GRPC
 from farwrite_bench.record import Record
 from farwrite_bench.tensor import run as bench_run
 from farwrite_bench.tensor.benchmark import BENCHMARK, beside_grpc, plan
 from farwrite_bench.tensor.plan import (
     CONSUMERS,
     DEFAULT_SIZES,
+    LOCAL,
+    RAW,
     SMALL_CASES,
     TRANSPORTS,
     Block,
@@ -155,38 +158,37 @@ def test_added_time_is_the_median_of_paired_differences() -> None:
 def test_a_row_takes_control_out_of_the_comparison_with_one_process() -> None:
     case = Case("reduce_max", 16)
     local = [block(0.001, 0.003)] * 3
-    row = make_row(case, "grpc", [block(0.002, 0.008, sent=80)] * 3, local, 0.1)
+    row = make_row(case, TRANSPORTS["grpc"], [block(0.002, 0.008, sent=80)] * 3, local, 0.1)
     assert row["vs_local"] == pytest.approx(8 / 3, abs=1e-3)
     assert row["vs_local_same_control"] == 2.0  # (2 + 6) / (2 + 2)
     assert row["socket_bytes"] == 20  # 80 in 4 steps
     counted = Block([1.0], [1.0], readings(0, {"copies": 3}), readings(0, {"copies": 5}))
-    assert make_row(case, "farwrite", [counted], None, 0.1)["copies"] == 2
+    assert make_row(case, TRANSPORTS["farwrite"], [counted], None, 0.1)["copies"] == 2
 
 
 def test_control_calls_are_of_a_step_and_by_way() -> None:
     counters = {"control_calls": 6, "grpc_control_calls": 2}
     turn = Block([1.0], [1.0] * 4, readings(0, dict.fromkeys(counters, 0)), readings(0, counters))
     case = Case("parallel", 16)
-    assert make_row(case, "farwrite", [turn], None, 0.1)["control"] == {
+    assert make_row(case, TRANSPORTS["farwrite"], [turn], None, 0.1)["control"] == {
         "farwrite": 1.5,
         "grpc": 0.5,
     }
-    assert make_row(case, "control off", [turn], None, 0.1)["control"] is None
-    assert make_row(case, "grpc", [turn], None, 0.1)["control"] is None
+    assert make_row(case, TRANSPORTS["grpc"], [turn], None, 0.1)["control"] is None
 
 
 def test_the_default_run_ends_within_ten_minutes() -> None:
     cases = [Case(name, size) for name in CONSUMERS for size in DEFAULT_SIZES]
-    plan = TensorPlan(tuple(TRANSPORTS), (*cases, *SMALL_CASES.values()), 25, 10.0)
+    plan = TensorPlan(tuple(TRANSPORTS.values()), (*cases, *SMALL_CASES.values()), 25, 10.0)
     assert expected_seconds(plan) < 600
 
 
 def test_the_share_of_a_raw_socket_is_of_bandwidth() -> None:
     case = Case("slice", 16)
     raw = [block(0.001, 0.005)] * 3
-    row = make_row(case, "farwrite", [block(0.002, 0.010)] * 3, None, 0.1, raw)
+    row = make_row(case, TRANSPORTS["farwrite"], [block(0.002, 0.010)] * 3, None, 0.1, raw)
     assert row["of_raw"] == 0.5  # 4 ms there, 8 ms here
-    assert make_row(case, "raw", raw, None, 0.1, raw)["of_raw"] is None
+    assert make_row(case, TRANSPORTS["raw"], raw, None, 0.1, raw)["of_raw"] is None
 
 
 def test_what_a_tensor_adds_is_compared_with_stock_grpc() -> None:
@@ -218,13 +220,13 @@ def test_a_transport_that_fails_does_not_stop_the_others() -> None:
             return readings(0)
 
     case = Case("reduce_max", 16)
-    plan = TensorPlan(("grpc", "local"), (case,), rounds=5, case_seconds=1)
+    plan = TensorPlan((GRPC, LOCAL), (case,), rounds=5, case_seconds=1)
     rows = bench_run._measure(plan, Processes(), case, lambda share: None)  # type: ignore[arg-type]
     assert [row["error"] is None for row in rows] == [False, True]
     (table,) = BENCHMARK.tables
     assert table.cells({"rows": rows})[0][4:6] == ["failed", "-"]
     assert list(failures(rows)) == ["grpc, reduce_max, 16 B: UnavailableError: too large"]
-    assert failed_row(case, "grpc", "x", 0).keys() >= ROW_KEYS
+    assert failed_row(case, TRANSPORTS["grpc"], "x", 0).keys() >= ROW_KEYS
 
 
 def options(**changes: Any) -> argparse.Namespace:
@@ -237,16 +239,16 @@ def options(**changes: Any) -> argparse.Namespace:
 
 def test_the_options_choose_transports_and_cases() -> None:
     made = plan(options(chain=True), Record("tensor", quick=True))
-    assert "raw" not in made.transports and made.cases == (Case("slice", KIB), Case("chain", 256))
+    assert RAW not in made.transports and made.cases == (Case("slice", KIB), Case("chain", 256))
     record = Record("tensor", quick=True)
     made = plan(options(fabric="tcp", sizes=(0,), consumer=("slice", "parallel")), record)
-    assert "raw" in made.transports and made.cases == (Case("parallel", 4 * KIB),)
+    assert RAW in made.transports and made.cases == (Case("parallel", 4 * KIB),)
     assert "TCP_NODELAY" in record.notes[-1]
 
 
 def test_takes_no_more_memory_than_there_is() -> None:
     gib = 1 << 30
-    both = ("grpc", "farwrite")
+    both = (GRPC, FARWRITE)
     assert memory_of(gib, both, over_tcp=False) == (4 + 4 + 1.5) * gib
     assert memory_of(gib, both, over_tcp=True) == (4 + 4 + 1.5 + 1) * gib
     assert memory_of(2 * gib, both, over_tcp=False) == (4 + 3) * gib, "gRPC cannot send as much"

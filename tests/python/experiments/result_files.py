@@ -14,7 +14,7 @@ from farwrite_bench.box.networks import NETWORKS
 from farwrite_bench.box.plan import BANDWIDTH, EMULATION, LATENCY, PUBLISH
 from farwrite_bench.box.rows import row as box_row
 from farwrite_bench.grpc.rows import FIELDS
-from farwrite_bench.tensor.plan import ABLATIONS
+from farwrite_experiments.ablations import ABLATIONS
 
 
 def _tensor_row(transport: str, consumer: str, size: int, added: float) -> Facts:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from bench_command import bench, result
-from farwrite_bench.tensor.network import NETWORK_BYTES
 from farwrite_experiments.ablations import affordable
+from farwrite_experiments.network import NETWORK_BYTES
 
 
 @pytest.mark.slow

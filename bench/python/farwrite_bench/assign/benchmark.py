@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from farwrite.errors import FailedPrecondition
-from farwrite_bench.assign.graph import ASSIGN, ELEMENT
+from farwrite_bench.assign.graph import ASSIGN, ELEMENT, AssignCase
 from farwrite_bench.cluster.group import in_turn
 from farwrite_bench.cluster.readings import spent
 from farwrite_bench.cluster.transport import FARWRITE, GRPC, PLUGIN, fabric_in_words
@@ -101,7 +101,7 @@ def measure(plan: AssignPlan, progress: Progress, logs: Path) -> Facts:
     """
     rows: list[Row] = []
     progress(0.0, "starting processes")
-    with bench(tuple(WAYS), logs, plan.fabric) as processes:
+    with bench(tuple(WAYS.values()), logs, plan.fabric) as processes:
         for number, size in enumerate(plan.sizes):
             progress(number / len(plan.sizes), in_megabytes(size))
             load = os.getloadavg()[0]
@@ -116,7 +116,7 @@ def _blocks(plan: AssignPlan, processes: Bench, case: Case) -> dict[str, list[Bl
     key = keys[0]
     try:
         for key in keys:
-            order(processes, Open(key, case))
+            order(processes, Open(key, case, AssignCase))
         for number, key in in_turn(keys, plan.rounds):
             blocks[key].append(block(processes, key, plan.steps, number % 2 == 0))
         for key in keys:
@@ -156,7 +156,7 @@ def _row(
     last = turns[-1].after
     return {
         "way": key,
-        "fabric": fabric(key, [name for each in last for name in each.fabrics]),
+        "fabric": fabric(WAYS[key], [name for each in last for name in each.fabrics]),
         "size": size,
         "gb_s": round(statistics.median(rates[key]), 3),
         "gb_s_rounds": [round(rate, 3) for rate in rates[key]],

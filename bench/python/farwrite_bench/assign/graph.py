@@ -32,9 +32,11 @@ class AssignCase:
         The worker's server.
     case : Case
         The case; its size is the size of the vector, in bytes.
+    number : int
+        Nothing depends on it.
     """
 
-    def __init__(self, tf: Any, transport: str, target: str, case: Case) -> None:
+    def __init__(self, tf: Any, transport: str, target: str, case: Case, number: int) -> None:
         v1 = tf.compat.v1
         local = transport == LOCAL.key
         shape = [case.size // ELEMENT]

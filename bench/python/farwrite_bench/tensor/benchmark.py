@@ -25,7 +25,6 @@ from farwrite_bench.tensor.plan import (
     CHAIN_HOPS,
     CONSUMERS,
     DEFAULT_SIZES,
-    ENCODED,
     GRPC_LIMIT,
     LOCAL,
     PARALLEL,
@@ -75,7 +74,7 @@ def plan(arguments: argparse.Namespace, record: Record) -> TensorPlan:
     """Make the plan from the options."""
     over_tcp = arguments.fabric == "tcp"
     chosen = arguments.transport or [key for key in TRANSPORTS if key != RAW.key or over_tcp]
-    transports = tuple(key for key in TRANSPORTS if key in chosen)
+    transports = tuple(each for key, each in TRANSPORTS.items() if key in chosen)
     consumers = {*arguments.consumer, *([CHAIN] if arguments.chain else [])}
     of_tensors: list[Case] = []
     if sized := [consumer for consumer in CONSUMERS if consumer in consumers]:
@@ -86,12 +85,13 @@ def plan(arguments: argparse.Namespace, record: Record) -> TensorPlan:
             lambda size: memory_of(size, transports, over_tcp=over_tcp),
         )
         of_tensors = [Case(consumer, size) for consumer in sized for size in known if size]
-    if {*ENCODED} & {*transports} and any(case.size >= GRPC_LIMIT for case in of_tensors):
+    encoded = [each.key for each in transports if each.encoded]
+    if encoded and any(case.size >= GRPC_LIMIT for case in of_tensors):
         record.notes.append(
-            f"{' and '.join(ENCODED)} are left out from {format_size(GRPC_LIMIT)} on:"
+            f"{' and '.join(encoded)} are left out from {format_size(GRPC_LIMIT)} on:"
             " TensorFlow's encoding cannot have that size, and a step of stock gRPC would never end"
         )
-    if RAW.key in transports:
+    if RAW in transports:
         record.notes.append(tuning())
     small = [case for consumer, case in SMALL_CASES.items() if consumer in consumers]
     cases = (*of_tensors, *small)
@@ -206,7 +206,7 @@ BENCHMARK = Benchmark(
     " in one process take turns. Needs TensorFlow.",
     title="One tensor between two tasks",
     needs=("tensorflow",),
-    libraries=lambda plan: programs([TRANSPORTS[key] for key in plan.transports]),
+    libraries=lambda plan: programs(plan.transports),
     options=(
         option.size_list(
             DEFAULT_SIZES,

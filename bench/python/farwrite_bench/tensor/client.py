@@ -11,22 +11,17 @@ import itertools
 from multiprocessing.connection import Connection
 from typing import Any
 
-from farwrite_bench.assign.graph import ASSIGN, AssignCase
 from farwrite_bench.cluster.readings import read
-from farwrite_bench.tensor.graph import OpenCase
-from farwrite_bench.tensor.network import NetworkCase
 from farwrite_bench.tensor.plan import (
-    NETWORK,
-    RAW,
     Close,
     Connect,
+    Graph,
     Look,
     Open,
     Refused,
     Steps,
     Taken,
 )
-from farwrite_bench.tensor.raw import RawCase
 
 TASK = "client"
 
@@ -36,8 +31,8 @@ def main(control: Connection) -> None:
     tf: Any = importlib.import_module("tensorflow")
     control.send(read(TASK))
     targets: dict[str, str] = {}
-    opened: dict[str, OpenCase | NetworkCase | AssignCase | RawCase] = {}
-    values = itertools.count(1)
+    opened: dict[str, Graph] = {}
+    numbers = itertools.count(1)
     while True:
         order = control.recv()
         answer: object = None
@@ -45,15 +40,8 @@ def main(control: Connection) -> None:
             if isinstance(order, Connect):
                 targets = order.targets
             elif isinstance(order, Open):
-                key, number = order.transport, next(values)
-                if key == RAW.key:
-                    opened[key] = RawCase(targets[key], order.case, number)
-                elif order.case.consumer == ASSIGN:
-                    opened[key] = AssignCase(tf, key, targets[key], order.case)
-                elif order.case.consumer == NETWORK:
-                    opened[key] = NetworkCase(tf, targets[key], order.case)
-                else:
-                    opened[key] = OpenCase(tf, key, targets[key], order.case, float(number))
+                key = order.transport
+                opened[key] = order.graph(tf, key, targets[key], order.case, next(numbers))
             elif isinstance(order, Steps):
                 answer = Taken(opened[order.transport].take(order.empty, order.count))
             elif isinstance(order, Close):

@@ -14,8 +14,8 @@ from farwrite_bench.cluster.forked import ForkedTask
 from farwrite_bench.cluster.process import Task, free_addresses
 from farwrite_bench.cluster.readings import Readings
 from farwrite_bench.cluster.seat import Seat, Threads
-from farwrite_bench.cluster.transport import forced
-from farwrite_bench.tensor.plan import KNOWN, LOCAL, RAW, Connect, Look
+from farwrite_bench.cluster.transport import Transport, forced
+from farwrite_bench.tensor.plan import LOCAL, RAW, Connect, Look
 
 # TensorFlow's defaults: one thread per core. TensorFlow's gRPC does not limit message sizes.
 THREADS = Threads()
@@ -41,22 +41,24 @@ class Bench:
 
 
 @contextlib.contextmanager
-def bench(transports: Sequence[str], logs: Path, fabric: str | None = None) -> Iterator[Bench]:
+def bench(
+    transports: Sequence[Transport], logs: Path, fabric: str | None = None
+) -> Iterator[Bench]:
     """Start all processes, and end them at the end. `fabric` is the one that Farwrite must use."""
     variables = forced(fabric)
     with contextlib.ExitStack() as stack:
         servers: dict[str, list[Control]] = {}
         targets = {}
-        for key in transports:
-            jobs = ["worker"] if key in (LOCAL.key, RAW.key) else ["ps", "worker"]
+        for transport in transports:
+            key = transport.key
+            jobs = ["worker"] if transport in (LOCAL, RAW) else ["ps", "worker"]
             addresses = dict(zip(jobs, free_addresses(len(jobs)), strict=True))
             cluster = {job: [address] for job, address in addresses.items()}
             targets[key] = f"grpc://{addresses['worker']}"
             servers[key] = []
-            transport = KNOWN[key]
             found_by = transport.variables(cluster)
             for job in jobs:
-                kind, module = _RAW if key == RAW.key else _SERVER
+                kind, module = _RAW if transport is RAW else _SERVER
                 task = stack.enter_context(
                     kind(
                         f"{key} {job}",

@@ -35,11 +35,12 @@ class OpenCase:
         The consumer's server.
     case : Case
         What to build.
-    value : float
+    number : int
         The value of all elements of the variable.
     """
 
-    def __init__(self, tf: Any, transport: str, target: str, case: Case, value: float) -> None:
+    def __init__(self, tf: Any, transport: str, target: str, case: Case, number: int) -> None:
+        value = float(number)
         producer = CONSUMER if transport == LOCAL.key else PRODUCER
         count = max(case.size // _ELEMENT, 1)
         with tf.Graph().as_default() as graph:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from farwrite_bench.benchmarks import suites
 from farwrite_bench.cluster.readings import Readings
 from farwrite_bench.cluster.transport import (
-    CONTROL,
     FARWRITE,
     GRPC,
     STAGED,
@@ -24,41 +24,6 @@ RAW = Transport("raw", "raw socket", STOCK_PROTOCOL)
 _ADDED = [each for suite in suites() for each in suite.TRANSPORTS]
 TRANSPORTS = {each.key: each for each in (GRPC, *_ADDED, STAGED, FARWRITE, LOCAL, RAW)}
 """The transports by key, with those that other distributions add."""
-
-
-def _ours(
-    key: str, name: str, fabric: str, policy: str, landing: str = "on", control: str = "on"
-) -> Transport:
-    return Transport(
-        key,
-        name,
-        FARWRITE.protocol,
-        {
-            "FARWRITE_FABRICS": fabric,
-            "FARWRITE_TF_ALLOCATION": policy,
-            "FARWRITE_TF_LANDING": landing,
-            CONTROL: control,
-        },
-        FARWRITE.module,
-    )
-
-
-ABLATIONS = {
-    each.key: each
-    for each in (
-        GRPC,
-        _ours("request+copy", "tcp: on request, staged", "tcp", "off", "off"),
-        _ours("request", "tcp: on request, not copied", "tcp", "unified", "off"),
-        _ours("push", "tcp: pushed into the receiver's memory", "tcp", "unified"),
-        _ours("shm off", "shm: lent, staged", "shm", "off"),
-        _ours("shm traced", "shm: lent, traced sites", "shm", "traced"),
-        _ours("shm unified", "shm: lent", "shm", "unified"),
-        _ours("control off", "shm: lent, control calls by gRPC", "shm", "unified", control="off"),
-        LOCAL,
-    )
-}
-"""The ways of ``bench ablations``: with and without each part of the design."""
-KNOWN = {**TRANSPORTS, **ABLATIONS}
 RAW_TARGET, RAW_TARGET_FROM = 0.85, 16 * MIB
 """The target share of the raw socket's bandwidth over tcp, and the size from which it holds."""
 
@@ -67,16 +32,12 @@ REDUCE_MAX = "reduce_max"
 CHAIN = "chain"
 EMPTY = "empty"
 PARALLEL = "parallel"
-NETWORK = "network"
 CONSUMERS = (SLICE, REDUCE_MAX)
 """The consumers that are measured at every size."""
 
 GRPC_LIMIT = 2**31
 """TensorFlow's gRPC cannot send a tensor of this many bytes. TensorFlow 2.21 reports no error: the
 step never ends, not even at its deadline."""
-ENCODED = tuple(key for key, each in KNOWN.items() if each.encoded)
-"""The transports with TensorFlow's encoding, which ends at `GRPC_LIMIT`."""
-
 DEFAULT_SIZES = (4 * KIB, 64 * KIB, MIB, 16 * MIB, 64 * MIB, 256 * MIB, GIB)
 QUICK_SIZES = (4 * KIB, MIB, 64 * MIB)
 ROUNDS, QUICK_ROUNDS = 25, 3
@@ -99,13 +60,13 @@ SPARE_BYTES = 4 * GIB
 """Memory for the interpreters, each of which loads TensorFlow."""
 
 
-def memory_of(size: int, transports: Sequence[str], *, over_tcp: bool) -> float:
+def memory_of(size: int, transports: Sequence[Transport], *, over_tcp: bool) -> float:
     """Return the memory of a run with a tensor of `size` bytes; the small cases need little."""
     return bool(size) * SPARE_BYTES + size * sum(
-        MEMORY_PER_SIZE.get(key, OTHER_MEMORY_PER_SIZE)
-        + (TCP_MEMORY_PER_SIZE if over_tcp and not TRANSPORTS[key].stock else 0.0)
-        for key in transports
-        if key not in ENCODED or size < GRPC_LIMIT
+        MEMORY_PER_SIZE.get(each.key, OTHER_MEMORY_PER_SIZE)
+        + (TCP_MEMORY_PER_SIZE if over_tcp and not each.stock else 0.0)
+        for each in transports
+        if not each.encoded or size < GRPC_LIMIT
     )
 
 
@@ -117,13 +78,26 @@ class Case:
     size: int
     """Bytes of the tensor, or of each tensor of a chain."""
 
-    def includes(self, transport: str) -> bool:
+    def includes(self, transport: Transport) -> bool:
         """Whether `transport` can run this case, and its figure is useful."""
-        if transport in ENCODED:
+        if transport.encoded:
             return self.size < GRPC_LIMIT
-        if transport == RAW.key:
+        if transport is RAW:
             return self.consumer == SLICE  # the consumer that does not compute with the bytes
-        return transport != LOCAL.key or self.consumer in (REDUCE_MAX, PARALLEL, CHAIN)
+        return transport is not LOCAL or self.consumer in (REDUCE_MAX, PARALLEL, CHAIN)
+
+
+class Graph(Protocol):
+    """A session of the client with the graph of one case, which it opens and checks."""
+
+    def __init__(self, tf: Any, transport: str, target: str, case: Case, number: int) -> None:
+        """Open it at `target`, the consumer's server. Each graph of a run has another number."""
+
+    def take(self, empty: bool, count: int) -> list[float]:
+        """Run `count` steps, or empty ones, and return the seconds of each."""
+
+    def close(self) -> None:
+        """Free its memory."""
 
 
 SMALL_CASES = {PARALLEL: Case(PARALLEL, PARALLEL_BYTES), CHAIN: Case(CHAIN, CHAIN_BYTES)}
@@ -134,7 +108,7 @@ SMALL_CASES = {PARALLEL: Case(PARALLEL, PARALLEL_BYTES), CHAIN: Case(CHAIN, CHAI
 class TensorPlan:
     """A whole run."""
 
-    transports: tuple[str, ...]
+    transports: tuple[Transport, ...]
     cases: tuple[Case, ...]
     rounds: int
     """Highest number of rounds. Each transport has one turn in each round."""
@@ -142,6 +116,8 @@ class TensorPlan:
     """About how long a case may take. `FEWEST_ROUNDS` rounds are run in any case."""
     fabric: str | None = None
     """The fabric that Farwrite must use; None leaves the choice to Farwrite."""
+    graphs: Mapping[str, type[Graph]] = field(default_factory=dict)
+    """The graph of a consumer, where it is none of `graph.OpenCase`."""
 
 
 FEWEST_ROUNDS = 5
@@ -179,6 +155,7 @@ class Open:
 
     transport: str
     case: Case
+    graph: type[Graph]
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import threading
 import time
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 from farwrite.errors import Internal
 from farwrite_bench.cluster import child
@@ -95,14 +96,14 @@ def tuning() -> str:
 
 
 class RawCase:
-    """The consumer's end of one case, with the methods of `OpenCase`."""
+    """The consumer's end of one case, a `Graph` without TensorFlow."""
 
-    def __init__(self, target: str, case: Case, value: int) -> None:
+    def __init__(self, tf: Any, transport: str, target: str, case: Case, number: int) -> None:
         host, _, port = target.removeprefix("grpc://").rpartition(":")
         self._socket = listen_or_connect((host, int(port)), listening=False)
         self._memory = memory(case.size)
         self._buffer = memoryview(self._memory)[: case.size]
-        self._fill = value % 251 + 1
+        self._fill = number % 251 + 1
         self._step(case.size)
         if self._buffer[:: max(case.size // 1024, 1)].tobytes().strip(bytes([self._fill])):
             raise Internal("bench: the raw socket delivered wrong bytes; report this")

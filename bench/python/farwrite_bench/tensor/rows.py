@@ -10,9 +10,9 @@ import numpy as np
 
 from farwrite.units import format_size
 from farwrite_bench.cluster.readings import control_calls, spent
-from farwrite_bench.cluster.transport import FARWRITE
+from farwrite_bench.cluster.transport import FARWRITE, Transport
 from farwrite_bench.report.parts import Facts, Row, rows_of
-from farwrite_bench.tensor.plan import KNOWN, LOCAL, RAW, Block, Case
+from farwrite_bench.tensor.plan import LOCAL, RAW, Block, Case
 
 RESAMPLES = 2000
 CONFIDENCE = 95
@@ -20,7 +20,7 @@ CONFIDENCE = 95
 
 def make_row(
     case: Case,
-    transport: str,
+    transport: Transport,
     blocks: Sequence[Block],
     local: Sequence[Block] | None,
     load: float,
@@ -45,7 +45,7 @@ def make_row(
     last = blocks[-1].after
     counted = any(readings.counters is not None for readings in last)
     row: Row = {
-        "transport": transport,
+        "transport": transport.key,
         "fabric": fabric(transport, [name for each in last for name in each.fabrics]),
         "consumer": case.consumer,
         "size": case.size,
@@ -55,7 +55,7 @@ def make_row(
         "copies": total.get("copies", 0) / steps if counted else None,
         "socket_bytes": round(total["socket_bytes"] / steps, 1),
         "grpc_tensor_calls": total.get("grpc_recv_tensor_calls", 0) / steps if counted else None,
-        "control": control_calls(total, steps) if KNOWN[transport].carries_control else None,
+        "control": control_calls(total, steps) if transport.carries_control else None,
         "counters": {
             name: value / steps
             for name, value in total.items()
@@ -74,7 +74,7 @@ def make_row(
         row["vs_local"] = round(_median_ratio(blocks, local, 0.0), 3)
         control = row["empty_step_ms"] / 1e3 - median_ms([block.empty for block in local]) / 1e3
         row["vs_local_same_control"] = round(_median_ratio(blocks, local, control), 3)
-    if raw and transport != RAW.key:
+    if raw and transport is not RAW:
         shares = [_added(theirs) / _added(ours) for ours, theirs in zip(blocks, raw, strict=False)]
         row["of_raw"] = round(statistics.median(shares), 3)
     return row
@@ -93,14 +93,14 @@ def _median_ratio(mine: Sequence[Block], local: Sequence[Block], control: float)
     )
 
 
-def failed_row(case: Case, transport: str, error: str, load: float) -> Row:
+def failed_row(case: Case, transport: Transport, error: str, load: float) -> Row:
     """Make the row of a case that `transport` could not run."""
     nothing = (
         *("step_ms", "empty_step_ms", "added_us", "added_us_ci", "copies", "socket_bytes"),
         *("grpc_tensor_calls", "control", "cpu_ms", "vs_local", "vs_local_same_control", "of_raw"),
     )
     return {
-        "transport": transport,
+        "transport": transport.key,
         "fabric": fabric(transport, []),
         "consumer": case.consumer,
         "size": case.size,
@@ -161,10 +161,10 @@ def median_ms(parts: Sequence[Sequence[float]]) -> float:
     return 1e3 * statistics.median(value for part in parts for value in part)
 
 
-def fabric(transport: str, seen: Sequence[str]) -> str:
+def fabric(transport: Transport, seen: Sequence[str]) -> str:
     """Return the name of the fabric that carried the bytes."""
-    if transport == LOCAL.key:
+    if transport.key == LOCAL.key:
         return "none"
-    if KNOWN[transport].stock:
+    if transport.stock:
         return "tcp"  # of gRPC, and of the raw socket
     return "+".join(sorted(set(seen))) or "unknown"

@@ -11,10 +11,12 @@ from farwrite.units import format_size
 from farwrite_bench.harness.benchmark import Progress
 from farwrite_bench.report.parts import Row
 from farwrite_bench.tensor.cluster import Bench, bench
+from farwrite_bench.tensor.graph import OpenCase
 from farwrite_bench.tensor.plan import (
     FEWEST_ROUNDS,
     FEWEST_STEPS,
     MOST_STEPS,
+    RAW,
     TURN_SECONDS,
     Block,
     Case,
@@ -25,6 +27,7 @@ from farwrite_bench.tensor.plan import (
     Taken,
     TensorPlan,
 )
+from farwrite_bench.tensor.raw import RawCase
 from farwrite_bench.tensor.rows import failed_row, make_row
 
 WARM_UP_STEPS = 2
@@ -56,7 +59,8 @@ def run(plan: TensorPlan, progress: Progress, logs: Path) -> list[Row]:
 def _measure(
     plan: TensorPlan, processes: Bench, case: Case, report: Callable[[float], None]
 ) -> list[Row]:
-    keys = [key for key in plan.transports if case.includes(key)]
+    ways = {each.key: each for each in plan.transports if case.includes(each)}
+    keys = list(ways)
     load = os.getloadavg()[0]
     errors: dict[str, str] = {}
     blocks: dict[str, list[Block]] = {key: [] for key in keys}
@@ -64,7 +68,8 @@ def _measure(
     opened = []
     for key in keys:
         try:
-            order(processes, Open(key, case))
+            graph = RawCase if key == RAW.key else plan.graphs.get(case.consumer, OpenCase)
+            order(processes, Open(key, case, graph))
             opened.append(key)
             step_seconds[key] = min(_seconds(processes, Steps(key, False, WARM_UP_STEPS + 1)))
         except RefusedError as refusal:
@@ -83,10 +88,10 @@ def _measure(
         order(processes, Close(key))
     local, raw = blocks.get("local"), blocks.get("raw")
     return [
-        failed_row(case, key, errors[key], load)
+        failed_row(case, way, errors[key], load)
         if key in errors
-        else make_row(case, key, blocks[key], local, load, raw)
-        for key in keys
+        else make_row(case, way, blocks[key], local, load, raw)
+        for key, way in ways.items()
     ]
 
 

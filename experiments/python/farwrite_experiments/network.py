@@ -9,6 +9,9 @@ from farwrite.errors import Internal
 from farwrite_bench.tensor.graph import CONSUMER, PRODUCER, session_config, timed
 from farwrite_bench.tensor.plan import Case
 
+NETWORK = "network"
+"""The name of the step in a `Case`."""
+
 SHAPES: tuple[tuple[int, ...], ...] = (
     (11, 11, 3, 64), (64,),
     (5, 5, 64, 192), (192,),
@@ -38,14 +41,18 @@ class NetworkCase:
     ----------
     tf : module
         TensorFlow.
+    transport : str
+        Key of the transport; with `LOCAL` the case is not measured.
     target : str
         The worker's server.
     case : Case
         The case. Its size is about the bytes of all variables, at most `NETWORK_BYTES`. With a
         smaller size every layer has fewer outputs.
+    number : int
+        Nothing depends on it.
     """
 
-    def __init__(self, tf: Any, target: str, case: Case) -> None:
+    def __init__(self, tf: Any, transport: str, target: str, case: Case, number: int) -> None:
         scale = min(case.size / NETWORK_BYTES, 1.0)
         idle: list[Any] = []
         updates: list[Any] = []
