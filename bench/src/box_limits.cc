@@ -1,17 +1,11 @@
 #include "box_limits.h"
 
-#include <sys/socket.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <string_view>
 #include <thread>
 #include <vector>
 
 namespace farwrite::bench {
 namespace {
-
-constexpr ErrorContext kWhere{.operation = "bench box raw sockets", .peer = {}, .fabric = {}};
 
 // The build has no -march, so the loop is compiled once for each width and chosen when it is
 // loaded.
@@ -27,11 +21,6 @@ FARWRITE_BENCH_WIDEST void add_part(float* __restrict destination, const float* 
   for (std::uint64_t i = 0; i < elements; ++i) destination[i] += source[i];
 }
 
-Status broken(std::string_view what, int error) {
-  return Status::system_error(StatusCode::kUnavailable, kWhere, what, error,
-                              "read the other process's own error");
-}
-
 }  // namespace
 
 void add_in_place(float* destination, const float* source, std::uint64_t elements,
@@ -45,28 +34,6 @@ void add_in_place(float* destination, const float* source, std::uint64_t element
   }
   add_part(destination, source, threads == 1 ? elements : part);
   for (std::thread& other : others) other.join();
-}
-
-Status send_all(int socket, const std::byte* data, std::uint64_t bytes) {
-  while (bytes > 0) {
-    const ssize_t count = ::send(socket, data, bytes, MSG_NOSIGNAL);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return broken("send failed", errno);
-    data += count;
-    bytes -= static_cast<std::uint64_t>(count);
-  }
-  return Status();
-}
-
-Status receive_all(int socket, std::byte* data, std::uint64_t bytes) {
-  while (bytes > 0) {
-    const ssize_t count = ::recv(socket, data, bytes, 0);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return broken("recv failed", count == 0 ? ECONNRESET : errno);
-    data += count;
-    bytes -= static_cast<std::uint64_t>(count);
-  }
-  return Status();
 }
 
 }  // namespace farwrite::bench

@@ -259,23 +259,6 @@ void bind_box(nb::module_& m) {
       },
       "destination"_a, "source"_a, "threads"_a, "Adds a float32 array to another by a plain loop.");
   m.def(
-      "send_all",
-      [](int socket, const Bytes& source) {
-        raise_if_error(without_gil([&] {
-          return send_all(socket, reinterpret_cast<const std::byte*>(source.data()), source.size());
-        }));
-      },
-      "socket"_a, "source"_a, "Sends a uint8 array through a blocking socket.");
-  m.def(
-      "receive_all",
-      [](int socket, const Bytes& destination) {
-        raise_if_error(without_gil([&] {
-          return receive_all(socket, reinterpret_cast<std::byte*>(destination.data()),
-                             destination.size());
-        }));
-      },
-      "socket"_a, "destination"_a, "Fills a uint8 array from a blocking socket.");
-  m.def(
       "time_box_reads",
       [](const std::string& endpoint, const std::string& fabric, std::uint64_t bytes,
          std::uint64_t reads) {

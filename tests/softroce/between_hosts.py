@@ -18,7 +18,6 @@ import sys
 import time
 import zlib
 from collections.abc import Callable
-from dataclasses import asdict
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -26,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 import farwrite as fw
-from farwrite_bench.p2p.hosts import Counters
+from farwrite_bench.p2p.hosts import counters
 
 PORT = 7473
 VICTIM_PORT = 7474
@@ -119,7 +118,7 @@ class Server:
 
     def do_count(self) -> Json:
         """Give the counters that transfers must not move."""
-        return asdict(Counters.of(self.device, self.data))
+        return dict(counters(self.device, self.data))
 
     def do_clear(self) -> None:
         """Forget what was written."""
@@ -205,7 +204,7 @@ class Asker:
 
     def count(self) -> list[Json]:
         """Return the counters of both sides that transfers must not move."""
-        return [asdict(Counters.of(self.device, self.data)), self.tell("count")]
+        return [dict(counters(self.device, self.data)), self.tell("count")]
 
 
 class Lines:

@@ -117,7 +117,10 @@ def plan(arguments: argparse.Namespace, record: Record) -> Whole:
     )
     return Whole(
         TensorPlan(
-            *(ways, cases, arguments.rounds, arguments.seconds),
+            ways,
+            cases,
+            arguments.rounds,
+            arguments.seconds,
             graphs={NETWORK: NetworkCase},
         ),
         MemoryPlan.quick() if quick else MemoryPlan.full(),

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from farwrite import box
-from farwrite_bench._native import copy, receive_all, send_all
+from farwrite_bench._native import copy
 from farwrite_bench.box.emulator import sleep_until
 from farwrite_bench.box.orders import Checked, Open, Ran, Start
 from farwrite_bench.box.pages import octets
@@ -89,19 +89,29 @@ def tcp_stream(order: Open, what: str) -> Stream:
     line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     # A reader sends a byte to request a segment. A writer receives one when a segment arrived.
     head = np.array([order.bytes, what == READ], np.uint64).view(np.uint8)
-    send_all(line.fileno(), head)
+    line.sendall(head.data)
     memory = octets(order.bytes, order.number % 251)
     word = np.zeros(1, np.uint8)
 
     def read() -> None:
-        send_all(line.fileno(), word)
-        receive_all(line.fileno(), memory)
+        line.sendall(word.data)
+        _receive(line, memory)
 
     def write() -> None:
-        send_all(line.fileno(), memory)
-        receive_all(line.fileno(), word)
+        line.sendall(memory.data)
+        _receive(line, word)
 
     return Stream(read if what == READ else write, line.close)
+
+
+def _receive(line: socket.socket, memory: Bytes) -> None:
+    """Fill an array, in as few calls as possible."""
+    left = memory.data
+    while left:
+        count = line.recv_into(left, 0, socket.MSG_WAITALL)
+        if count == 0:
+            raise ConnectionResetError("bench box: the other process closed its raw socket")
+        left = left[count:]
 
 
 def serve_raw(listener: socket.socket) -> None:
@@ -110,13 +120,13 @@ def serve_raw(listener: socket.socket) -> None:
     with line:
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         head = np.zeros(2, np.uint64)
-        receive_all(line.fileno(), head.view(np.uint8))
+        _receive(line, head.view(np.uint8))
         memory = octets(int(head[0]), 0)
         word = np.zeros(1, np.uint8)
         reads = bool(head[1])
         try:
             while True:
-                receive_all(line.fileno(), word if reads else memory)
-                send_all(line.fileno(), memory if reads else word)
+                _receive(line, word if reads else memory)
+                line.sendall((memory if reads else word).data)
         except ConnectionError:
             return  # the client has closed it

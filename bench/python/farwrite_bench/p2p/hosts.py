@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import statistics
-from dataclasses import asdict, dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -41,35 +42,21 @@ Json = dict[str, Any]
 Words = npt.NDArray[np.uint64]
 
 
-@dataclass(frozen=True)
-class Counters:
-    """Counters that must not grow during transfers."""
+def counters(device: Device, channel: Channel) -> Counter[str]:
+    """Read the counters of this process that must not grow during transfers.
 
-    copies: int
-    """Passes over payload bytes by this process."""
-    registrations: int
-    """Segments registered with a fabric."""
-    adapter_registrations: int
-    """Registrations with an RDMA adapter, of segments and of users' memory."""
-    transfers_registered: int
-    """Transfers that waited for a registration."""
-
-    @classmethod
-    def of(cls, device: Device, channel: Channel) -> Counters:
-        """Read the counters of `device` and `channel`."""
-        stats = device.stats()
-        adapters = stats.adapters
-        return cls(
-            channel.stats().copies,
-            stats.registrations,
-            adapters.segments + adapters.on_demand,
-            adapters.transfers_registered,
-        )
-
-    def since(self, before: Counters) -> Counters:
-        """Return the growth since `before`."""
-        ours, theirs = asdict(self), asdict(before)
-        return Counters(**{name: ours[name] - theirs[name] for name in ours})
+    ``copies`` are passes over payload bytes, ``registrations`` segments registered with a fabric,
+    ``adapter_registrations`` registrations of segments and of users' memory with an RDMA adapter,
+    and ``transfers_registered`` transfers that waited for a registration.
+    """
+    stats = device.stats()
+    adapters = stats.adapters
+    return Counter(
+        copies=channel.stats().copies,
+        registrations=stats.registrations,
+        adapter_registrations=adapters.segments + adapters.on_demand,
+        transfers_registered=adapters.transfers_registered,
+    )
 
 
 class Service:
@@ -106,7 +93,7 @@ class Service:
             case {"do": "check", "first": first, "words": words}:
                 return {"wrong": wrong_words(self._landing[:words], first)}
             case {"do": "count"}:
-                return asdict(Counters.of(self.device, self.channel))
+                return counters(self.device, self.channel)
             case _:
                 return {
                     "error": f"bench p2p: unknown request {request.get('do')!r}; run the same"
@@ -127,8 +114,9 @@ class Series:
     single_us: float = 0.0
     """Mean time of a few transfers, one at a time."""
     wrong_words: int = 0
-    ours: Counters = Counters(0, 0, 0, 0)
-    theirs: Counters = Counters(0, 0, 0, 0)
+    ours: Counter[str] = field(default_factory=Counter)
+    """The growth of the counters of this side, during the rounds."""
+    theirs: Counter[str] = field(default_factory=Counter)
 
     def rates(self) -> list[float]:
         """Return the bytes per second of each round."""
@@ -180,11 +168,11 @@ class Asker:
 
     def round(self, series: Series) -> None:
         """Run one measured round."""
-        theirs = Counters(**self.ask(do="count"))
-        ours = Counters.of(self.device, self.channel)
+        series.theirs.subtract(self.ask(do="count"))
+        series.ours.subtract(counters(self.device, self.channel))
         series.seconds.append(self._stream(series, series.transfers, series.window))
-        series.ours = _sum(series.ours, Counters.of(self.device, self.channel).since(ours))
-        series.theirs = _sum(series.theirs, Counters(**self.ask(do="count")).since(theirs))
+        series.ours.update(counters(self.device, self.channel))
+        series.theirs.update(self.ask(do="count"))
 
     def _pool(self, size: int) -> int:
         """Return the bytes of the pool that transfers of `size` use."""
@@ -205,11 +193,6 @@ def wrong_words(words: Words, first: int) -> int:
     """Count the words that differ from those of fill()."""
     expected = np.arange(first << 32, (first << 32) + len(words), dtype=_WORD)
     return int(np.count_nonzero(words != expected))
-
-
-def _sum(one: Counters, other: Counters) -> Counters:
-    ours, theirs = asdict(one), asdict(other)
-    return Counters(**{name: ours[name] + theirs[name] for name in ours})
 
 
 @dataclass(frozen=True)
@@ -301,8 +284,8 @@ def row(series: Series) -> Json:
         "gb_s": digits(statistics.median(rates)),
         "gb_s_spread": [digits(min(rates)), digits(max(rates))],
         "single_us": digits(series.single_us),
-        "copies": round((series.ours.copies + series.theirs.copies) / measured, 3),
-        "counters": {"asking": asdict(series.ours), "serving": asdict(series.theirs)},
+        "copies": round((series.ours["copies"] + series.theirs["copies"]) / measured, 3),
+        "counters": {"asking": dict(series.ours), "serving": dict(series.theirs)},
         "verified": series.wrong_words == 0,
         "wrong_words": series.wrong_words,
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from farwrite_bench._native import ONE_WAY_BYTES
+from farwrite_bench._native import ONE_WAY_BYTES, slots
 
 ECHO = "echo"
 """One at a time, and the same bytes come back: half of the round trip is the latency."""
@@ -14,8 +14,6 @@ STREAM = "stream"
 """Several under way, until the receiver has read and acknowledged the last one."""
 
 ECHO_PLACES = 2
-MAX_PLACES = 2**18
-"""The most places of one pool, as in ``bench p2p``."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ class Loop:
     @property
     def stride(self) -> int:
         """The bytes from one place to the next."""
-        return stride(self.size)
+        return (self.size + 63) // 64 * 64
 
     @property
     def places(self) -> int:
@@ -44,14 +42,9 @@ class Loop:
         return ECHO_PLACES if self.kind == ECHO else places(self.size, self.pool_bytes)
 
 
-def stride(size: int) -> int:
-    """Return the bytes from one place of `size` bytes to the next."""
-    return (size + 63) // 64 * 64
-
-
 def places(size: int, pool_bytes: int) -> int:
-    """Return how many places of `size` bytes a pool has."""
-    return min(pool_bytes // stride(size), MAX_PLACES)
+    """Return how many places of `size` bytes a pool has, as in ``bench p2p``."""
+    return slots(size, 1, pool_bytes)
 
 
 def latency_kind(size: int) -> str:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from farwrite.info import version
-from farwrite_bench._native import slots
-from farwrite_bench.p2p.pair import Pair, Phase
-from farwrite_bench.p2p.plan import Case
+from farwrite_bench.p2p.pair import Figures, Pair
+from farwrite_bench.p2p.plan import Plan, cases
 from farwrite_bench.p2p.run import Measurement
 from farwrite_bench.peers.peer import CPP, FARWRITE, LIMIT, Latency, Peer, Stream
 from farwrite_bench.peers.site import Site
@@ -18,8 +17,6 @@ class CppLoops:
 
     def __init__(self, pair: Pair, window: int, *, limit: bool, quick: bool) -> None:
         self._pair, self._window, self._limit, self._quick = pair, window, limit, quick
-        self._seed = 0
-        self._kernels = ("", "")
         self.settings = (
             "a memcpy into shared memory and a polled counter; the copy kernel that is best at the"
             " size, in either loop"
@@ -29,22 +26,31 @@ class CppLoops:
 
     def prepare(self, size: int) -> None:
         """Find the copy kernels that make the raw loop fastest."""
-        self._case = Case(
-            "write", size, 1, self._window_of(size), self._places(size), False, self._quick
+        setup = self._pair.setup
+        plan = Plan(
+            fabric=setup.fabric,
+            ops=(setup.op,),
+            sizes=(size,),
+            wait=setup.wait,
+            lanes=setup.lanes,
+            window=self._window,
+            pool_bytes=setup.pool_bytes,
+            rounds=1,
+            quick=self._quick,
         )
+        (case,) = cases(plan, setup.op)
+        self._measurement = Measurement(self._pair, case)
         if self._limit:
-            measurement = Measurement(self._pair, self._case)
-            measurement.choose_kernel()
-            self._kernels = (measurement.latency_kernel, measurement.kernel)
+            self._measurement.choose_kernel()
 
     def latency(self, size: int, transfers: int) -> Latency:
         """Make transfers one at a time."""
-        ours, theirs = self._pair.run(self._phase("latency", size, transfers, self._kernels[0]))
+        ours, theirs = self._run("latency", transfers)
         return Latency(ours.samples_us or theirs.samples_us, ours.bad + theirs.bad)
 
     def stream(self, size: int, transfers: int) -> Stream:
         """Make transfers, the window at a time."""
-        ours, theirs = self._pair.run(self._phase("bandwidth", size, transfers, self._kernels[1]))
+        ours, theirs = self._run("bandwidth", transfers)
         return Stream(
             transfers,
             theirs.seconds,
@@ -53,24 +59,9 @@ class CppLoops:
             1.0 if self._limit else (ours.copies + theirs.copies) / transfers,
         )
 
-    def _phase(self, kind: str, size: int, transfers: int, kernel: str) -> Phase:
-        self._seed += 1
-        return Phase(
-            op="write",
-            kind=kind,
-            limit=self._limit,
-            size=size,
-            transfers=transfers,
-            window=self._window_of(size),
-            seed=self._seed,
-            kernel=kernel,
-        )
-
-    def _places(self, size: int) -> int:
-        return slots(size, 1, self._pair.setup.pool_bytes)
-
-    def _window_of(self, size: int) -> int:
-        return min(self._window, self._places(size))
+    def _run(self, kind: str, transfers: int) -> tuple[Figures, Figures]:
+        phase = self._measurement.phase(kind, limit=self._limit, transfers=transfers)
+        return self._pair.run(phase)
 
 
 def _start(site: Site, *, limit: bool) -> CppLoops:
