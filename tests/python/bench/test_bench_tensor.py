@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from bench_command import bench, result
+from farwrite.errors import ResourceExhausted
 from farwrite_bench.cluster.readings import Readings
 from farwrite_bench.cluster.transport import FARWRITE, GRPC
+from farwrite_bench.harness import memory
 from farwrite_bench.record import Record
 from farwrite_bench.tensor import run as bench_run
 from farwrite_bench.tensor.benchmark import BENCHMARK, beside_grpc, plan
@@ -237,13 +239,21 @@ def options(**changes: Any) -> argparse.Namespace:
     return argparse.Namespace(**{**facts, **changes})
 
 
-def test_the_options_choose_transports_and_cases() -> None:
+def test_the_options_choose_transports_and_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+    available = 64 << 30
+    monkeypatch.setattr(memory, "memory_available", lambda: available)
     made = plan(options(chain=True), Record("tensor", quick=True))
     assert RAW not in made.transports and made.cases == (Case("slice", KIB), Case("chain", 256))
     record = Record("tensor", quick=True)
     made = plan(options(fabric="tcp", sizes=(0,), consumer=("slice", "parallel")), record)
     assert RAW in made.transports and made.cases == (Case("parallel", 4 * KIB),)
     assert "TCP_NODELAY" in record.notes[-1]
+    available = 1 << 30
+    made = plan(options(consumer=("slice", "parallel")), record)
+    assert made.cases == (Case("parallel", 4 * KIB),)
+    assert record.notes[-1] == "too little memory is available for 1 KiB; left out"
+    with pytest.raises(ResourceExhausted, match="a tensor of 1 KiB needs"):
+        plan(options(), record)
 
 
 def test_takes_no_more_memory_than_there_is() -> None:

@@ -76,12 +76,13 @@ def plan(arguments: argparse.Namespace, record: Record) -> TensorPlan:
     chosen = arguments.transport or [key for key in TRANSPORTS if key != RAW.key or over_tcp]
     transports = tuple(each for key, each in TRANSPORTS.items() if key in chosen)
     consumers = {*arguments.consumer, *([CHAIN] if arguments.chain else [])}
+    small = [case for consumer, case in SMALL_CASES.items() if consumer in consumers]
     of_tensors: list[Case] = []
     if sized := [consumer for consumer in CONSUMERS if consumer in consumers]:
         known = affordable(
             record,
             "a tensor",
-            arguments.sizes,
+            (*arguments.sizes, 0) if small else arguments.sizes,  # there are figures in any case
             lambda size: memory_of(size, transports, over_tcp=over_tcp),
         )
         of_tensors = [Case(consumer, size) for consumer in sized for size in known if size]
@@ -93,7 +94,6 @@ def plan(arguments: argparse.Namespace, record: Record) -> TensorPlan:
         )
     if RAW in transports:
         record.notes.append(tuning())
-    small = [case for consumer, case in SMALL_CASES.items() if consumer in consumers]
     cases = (*of_tensors, *small)
     return TensorPlan(transports, cases, arguments.rounds, arguments.seconds, arguments.fabric)
 
