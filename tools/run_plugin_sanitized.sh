@@ -44,7 +44,7 @@ farwrite tensorflow build
 cmake --preset "$preset" --log-level=WARNING -DFARWRITE_PLUGIN_FUZZ=ON >/dev/null
 cmake --build --preset "$preset" --target farwrite_plugin_fuzz_tests -- --quiet
 
-# Each process writes its findings to a file here: the test may end it before anybody reads its output.
+# Each process writes its findings to a file here: the test may end it before the test reads its output.
 results=$PWD/build/$preset/results
 reports=$results/plugin_reports
 rm -rf "$reports"

@@ -111,7 +111,7 @@ class FARWRITE_API Stream {
 /// is gone, or when this side closes the channel or its device (kCancelled).
 class FARWRITE_API Streams {
  public:
-  /// Takes the channel over: its notifications and its end are no longer anybody else's.
+  /// Takes the channel over: nothing else gets its notifications and its end any more.
   /// kInvalidArgument for options that cannot work.
   static Result<Streams> create(Device device, Channel channel, const Options& options = {});
 

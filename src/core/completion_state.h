@@ -19,8 +19,9 @@ namespace farwrite::core {
 // Thread-safe. Callbacks run without the lock.
 class CompletionState {
  public:
-  // Before anybody waits: what errors call the operation, a literal, and its peer. Threads that are
-  // Inside `ending` end it, so a wait() in one of them would never end. It fails at once instead.
+  // Before any thread waits: what errors call the operation, a literal, and its peer. Threads that
+  // are Inside `ending` end it, so a wait() in one of them would never end. It fails at once
+  // instead.
   void belongs_to(const void* ending, std::string_view operation, const std::string& peer);
   // The operation is over: nothing of it moves any more. The first outcome stays, so after a
   // cancel() this only settles. Calling it twice is harmless.

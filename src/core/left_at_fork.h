@@ -7,8 +7,8 @@
 namespace farwrite::core {
 
 // From now on a forked child has /dev/null in place of the socket `fd`, under the same number: what
-// it inherits may close it there. Ends with the socket; the number may then be anybody's. Does
-// nothing for a descriptor of 65536 or more. Thread-safe.
+// it inherits may close it there. Ends with the socket; the number may then be another
+// descriptor's. Does nothing for a descriptor of 65536 or more. Thread-safe.
 void leave_at_fork(int fd);
 
 }  // namespace farwrite::core

@@ -234,7 +234,7 @@ constexpr std::array kGrpcOptions = {
            " benchmarks. Both ends need it.",
            {}, "off"},
     Option{"", "FARWRITE_GRPC_STATS", kInGrpc, kFile, nullptr,
-           "At its exit, each process appends a line of JSON with its counts.",
+           "When it exits, each process appends a line of JSON with its counts.",
            {}, "none"},
 };
 // clang-format on

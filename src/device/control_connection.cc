@@ -133,7 +133,7 @@ void ControlConnection::end(const Status& reason) {
     const std::lock_guard lock(mutex_);
     if (ended_.exchange(true)) return;
     loop_.remove_fd(stream_->fd());
-    stream_->shutdown();  // the peer is not to take it for alive
+    stream_->shutdown();  // the peer must not treat it as alive
   }
   on_end_(reason);
 }

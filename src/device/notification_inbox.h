@@ -31,7 +31,7 @@ class LaneDriver {
   virtual ~LaneDriver() = default;
   // The first that arrives goes to `taken`, if there is one and nothing is queued.
   virtual void poll_lanes(std::optional<Notification>* taken) = 0;
-  // Whether anybody asks is_driven(), drives() or call_at_end_of_drive().
+  // Whether any thread asks is_driven(), drives() or call_at_end_of_drive().
   virtual bool counts_drives() const { return true; }
   // Fills in the doorbells to sleep on; false if something is there already.
   virtual bool arm_lanes(std::vector<pollfd>& doorbells) = 0;

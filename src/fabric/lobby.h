@@ -1,7 +1,7 @@
 // Lobby: the connections to a fabric's listening socket, until the handshakes they belong to take
 // them.
 //
-// Anybody may connect. A connection belongs to a handshake when its first message holds the key
+// Any process may connect. A connection belongs to a handshake when its first message holds the key
 // that both sides derived from the handshake's secret. Until then it costs one descriptor, and how
 // many there are is bounded (core/arrival_limits.h): the oldest of the most crowding origin goes.
 #pragma once

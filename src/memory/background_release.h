@@ -12,7 +12,7 @@ namespace farwrite::memory {
 
 // Runs `release` soon, in a thread of the process that ends when there is no more to release. At
 // once, in the caller, for less than 4 MiB, in a forked child, and where no thread can be started.
-// `release` must not wait for anybody.
+// `release` must not wait.
 void release_in_background(std::uint64_t bytes, std::function<void()> release);
 
 // Returns once nothing is being released. The code that takes large memory calls it first, so that

@@ -168,7 +168,7 @@ void keep_until_settled(const Completion& completion, std::shared_ptr<void> memo
 
 Result<TensorMemory> allocate_on_heap(std::uint64_t bytes) {
   constexpr std::align_val_t kAlignment{64};
-  // The library rounds the size up, and does not look whether it wraps around.
+  // The library rounds the size up, and does not check whether it wraps around.
   void* const memory =
       bytes > kMaxTensorBytes ? nullptr : ::operator new(bytes, kAlignment, std::nothrow);
   if (memory == nullptr) {

@@ -7,7 +7,7 @@ tests=build/release/tests
 
 # The conformance suite over the guest's own adapter instead of the software one, over which
 # `make test` runs all of it. Left out for their time alone: thousands of messages one by one, tens
-# of MiB, very many connections, and some 2 seconds and more each of tests of regions, names, limits
+# of MiB, very many connections, and about 2 seconds and more each of tests of regions, names, limits
 # and handshakes.
 # Four lanes only where it is about lanes.
 narrow='Verbs/*verbs_1_lanes:Verbs/Ordering*:Verbs/Closing*:Verbs/VerbsLowerings*'

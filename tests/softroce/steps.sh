@@ -10,7 +10,7 @@
 # A failed step does not end the lane. GoogleTest's results go to /out/results, and what became of
 # each step to /out/steps-GUEST, from which the host makes results, too. The seconds end a hang, they
 # measure nothing: emulated processors are slow, and a busy host makes them slower. For that reason
-# nothing here should wait without sleeping, and a Python program, which takes some 5 seconds to
+# nothing here should wait without sleeping, and a Python program, which takes about 5 seconds to
 # start, should do much.
 # shellcheck shell=bash
 

@@ -272,7 +272,7 @@ TEST_F(ForgedVerbsPeer, ThatSendsWithoutCreditPoisonsItsLink) {
 TEST_F(ForgedVerbsPeer, ThatFloodsWithWhatCostsNoCreditPoisonsItsLink) {
   greet();
   for (int i = 0; i < 20; ++i) send(message(MessageType::kRevoke, regions_to_bytes({1}), i));
-  // All of them arrive before anybody polls.
+  // All of them arrive before any thread polls.
   for (int i = 0; i < 20; ++i) EXPECT_EQ(peer_->completion().wr_id, 1000U);
   EXPECT_THAT(broken().message(), HasSubstr("too many messages at the same time"));
 }

@@ -31,7 +31,7 @@ constexpr std::uint64_t kSmallWriteBytes = 4096;
 constexpr std::uint32_t kHintedBytes = 512;
 
 // A larger one is announced, and reported in pieces of a page, for which the receiver looks so many
-// times in vain: some 10 us, longer than a page takes.
+// times in vain: about 10 us, longer than a page takes.
 constexpr std::uint64_t kPieceBytes = 4096;
 constexpr int kLooks = 200;
 // No more than a cache keeps until the user reads it.

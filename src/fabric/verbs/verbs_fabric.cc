@@ -337,7 +337,7 @@ void VerbsFabric::on_cm_event() {
                              core::Deadline::after(kWaitForHandshake)});
       }
     } else if (event->id != nullptr && event->id != listener_) {
-      // It left again before anybody took it; once taken, its events go elsewhere.
+      // It left again before any thread took it; once taken, its events go elsewhere.
       const std::lock_guard lock(mutex_);
       std::erase_if(arrivals_, [&](const Arrival& one) {
         if (one.id != event->id) return false;

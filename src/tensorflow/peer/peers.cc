@@ -181,8 +181,8 @@ void Peers::accept_loop() {
 // A channel that is there outweighs whatever was decided before: the peer pushes on it.
 void Peers::serve(const ProcessId& id, fw_channel* channel) {
   const auto process = std::make_shared<PeerProcess>(id, channel);
-  // Before anybody else knows of the channel: what is sent without an engine lacks its tag, and the
-  // peer takes that for a breach of the protocol.
+  // Before other threads see the channel: what is sent without an engine lacks its tag, and the
+  // peer treats that as a breach of the protocol.
   auto* const context = new Served{*this, process};
   fw_tensor_handlers handlers{};
   handlers.struct_size = sizeof(handlers);

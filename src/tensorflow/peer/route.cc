@@ -32,7 +32,7 @@ constexpr std::uint64_t kLast = 0;
 constexpr std::size_t kMaxIntroductions = 64;
 
 // What a worker without the plug-in answers: that no device of its has incarnation 0, or that it
-// cannot do this at all. Anything else may be a passing failure, and code that takes that for a
+// cannot do this at all. Anything else may be a passing failure, and code that mistakes that for a
 // stock worker asks it for tensors that it pushes.
 bool is_stock_answer(const absl::Status& status) {
   return absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status) ||

@@ -65,7 +65,7 @@ CopyRef make_copy(const DeviceMemory& memory, tf::Tensor source, std::string_vie
 }
 
 void finish(const CopyRef& copy, const char* direction, const absl::Status& status) {
-  copy->source = tf::Tensor();  // its owner may have it back before anybody computes with the copy
+  copy->source = tf::Tensor();  // its owner may have it back before a kernel computes with the copy
   const Copied copied = std::move(copy->copied);
   tf::Tensor destination = std::move(copy->destination);
   copies_under_way.fetch_sub(1, std::memory_order_relaxed);

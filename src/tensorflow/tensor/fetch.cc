@@ -25,7 +25,7 @@ struct Fetch {
 };
 
 void finish(std::unique_ptr<Fetch> fetch, absl::Status status) {
-  fetch->arrival.lent.reset();  // the sender may have it back before anybody computes with it
+  fetch->arrival.lent.reset();  // the sender may have it back before a kernel computes with it
   fetches_under_way.fetch_sub(1, std::memory_order_relaxed);
   fetch->fetched(std::move(status), std::move(fetch->arrival));
 }

@@ -48,7 +48,7 @@ class LentBuffer final : public ReceivedBuffer {
 };
 
 // A slot as a tensor's buffer. The memory is this process' own and nothing else writes it now, so
-// kernels may write into it and take it for their output.
+// kernels may write into it and use it as their output.
 class LandedBuffer final : public ReceivedBuffer {
  public:
   LandedBuffer(Landed landed, void* data, std::size_t bytes)

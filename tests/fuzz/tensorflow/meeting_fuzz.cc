@@ -1,4 +1,5 @@
-// Introductions: what anybody who reaches a worker's gRPC port may send, and what it may answer.
+// Introductions: what any process that reaches a worker's gRPC port may send, and what it may
+// answer.
 #include <cstring>
 #include <string>
 #include <string_view>

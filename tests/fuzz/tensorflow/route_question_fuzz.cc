@@ -1,4 +1,5 @@
-// Questions about routes, which anybody who reaches a worker's gRPC port may ask, and the answers.
+// Questions about routes, which any process that reaches a worker's gRPC port may ask, and the
+// answers.
 #include <string>
 #include <string_view>
 

@@ -184,6 +184,6 @@ def test_our_own_switch_drops_what_no_queue_holds() -> None:
     sender = Port(1)
     for _ in range(100):
         switch.take(sender, memoryview(bytes(26) + there + bytes(970)), 0.0)
-    # 50 ms hold some 50 packets.
+    # 50 ms hold about 50 packets.
     assert 48 <= len(switch._waiting) <= 53
     switch.take(sender, memoryview(bytes(30)), 0.0)  # for nothing
