@@ -257,11 +257,7 @@ BENCHMARK = Benchmark(
     title="Ablations: what each part of the design gains",
     needs=("tensorflow",),
     libraries=lambda _: (PLUGIN,),
-    options=(
-        chosen("--way", ABLATIONS),
-        rounds(25, quick=5),
-        seconds(30.0, quick=1.0),
-    ),
+    options=(chosen("--way", ABLATIONS), rounds(25, quick=5), seconds(30.0, quick=1.0)),
     plan=plan,
     measure=measure,
     summary=lambda plan: f"at most {plan.tensors.rounds} rounds",

@@ -51,11 +51,7 @@ UNKNOWN = (
     ("ResNet-152, images a second beside gRPC", "3x", "its variables and times on a K80"),
 )
 """Published figures that nothing can predict, and the condition that is missing."""
-SPEED_UPS = (
-    (VGG16, 5.2, 4.3),
-    (LSTM, 7.0, 5.0),
-    (INCEPTION_V3, 7.0, 7.9),
-)
+SPEED_UPS = ((VGG16, 5.2, 4.3), (LSTM, 7.0, 5.0), (INCEPTION_V3, 7.0, 7.9))
 """Of 8 servers beside one, where the last two are "more than", and beside a purely local run."""
 STEPS = 100_000
 HUST_SECONDS = (

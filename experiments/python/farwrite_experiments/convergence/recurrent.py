@@ -55,12 +55,7 @@ class Sequence:
 
 
 def lstm(
-    tf: Any,
-    cell: Cell,
-    read: Read,
-    inputs: Any,
-    lengths: Any,
-    first: tuple[Any, Any] | None = None,
+    tf: Any, cell: Cell, read: Read, inputs: Any, lengths: Any, first: tuple[Any, Any] | None = None
 ) -> Sequence:
     """Build an LSTM.
 

@@ -70,10 +70,7 @@ def _block_35(net: Outline, value: Value, name: str, pooled: int) -> Value:
             _branch(net, value, name, [("b0", (1, 1), 64)]),
             _branch(net, value, name, [("b1a", (1, 1), 48), ("b1b", (5, 5), 64)]),
             _branch(
-                net,
-                value,
-                name,
-                [("b2a", (1, 1), 64), ("b2b", (3, 3), 96), ("b2c", (3, 3), 96)],
+                net, value, name, [("b2a", (1, 1), 64), ("b2b", (3, 3), 96), ("b2c", (3, 3), 96)]
             ),
             _pooled(net, value, name, pooled),
         ]

@@ -123,13 +123,7 @@ class Outline:
         return Value((hidden,), self._recurrent(value.tensor, variables, steps, hidden))
 
     def pool(
-        self,
-        value: Value,
-        kernel: int,
-        stride: int,
-        *,
-        padding: str = VALID,
-        mean: bool = False,
+        self, value: Value, kernel: int, stride: int, *, padding: str = VALID, mean: bool = False
     ) -> Value:
         """Take the highest value of each window, or the mean."""
         height, width, channels = value.shape

@@ -54,11 +54,7 @@ PARTS = (
         50,
     ),
     Part(
-        "train-mirrored",
-        "bench train --model vgg16 --mode mirrored --fabric shm",
-        150,
-        _QUICK,
-        100,
+        "train-mirrored", "bench train --model vgg16 --mode mirrored --fabric shm", 150, _QUICK, 100
     ),
     Part(
         "train-batches",

@@ -27,11 +27,7 @@ CALIBRATION_LINK = Link(100e9)
 
 
 def run(
-    plan: ScalingPlan,
-    costs: Costs,
-    shaped: bool,
-    progress: Progress,
-    logs: Path,
+    plan: ScalingPlan, costs: Costs, shaped: bool, progress: Progress, logs: Path
 ) -> Iterator[list[Row]]:
     """Measure everything in `plan`, and yield the rows of each point.
 

@@ -89,11 +89,7 @@ class Cluster:
         return answer
 
     def _ask(
-        self,
-        orders: Sequence[Call],
-        workers: Sequence[ForkedTask] | None = None,
-        *,
-        steps: int = 1,
+        self, orders: Sequence[Call], workers: Sequence[ForkedTask] | None = None, *, steps: int = 1
     ) -> list[object]:
         """Give each worker its order, the first order to the first, and return the answers."""
         asked = (workers or self.workers)[: len(orders)]
@@ -136,21 +132,13 @@ def start(
     threads = Threads(intra_op=together, inter_op=together) if alone else Threads()
     where = machines or {job: on_loopback(count) for job, count in jobs.items()}
     addresses = _addresses(jobs, where)
-    environment = {
-        **way.transport.environment,
-        **variables,
-        **way.transport.variables(addresses),
-    }
+    environment = {**way.transport.environment, **variables, **way.transport.variables(addresses)}
 
     def task(job: str, index: int, trainer: str) -> ForkedTask:
         log = logs / f"{way.key.replace(' ', '-')}-{job}{index}.log"
         made = stack.enter_context(
             ForkedTask(
-                f"{way.key} {job}:{index}",
-                WORKER,
-                environment,
-                log,
-                first=where[job][index].enter,
+                f"{way.key} {job}:{index}", WORKER, environment, log, first=where[job][index].enter
             )
         )
         seat = Seat(addresses, job, index, way.transport, threads)

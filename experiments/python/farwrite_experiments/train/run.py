@@ -42,10 +42,7 @@ def run(plan: TrainPlan, progress: Progress, logs: Path) -> Iterator[list[Row]]:
 
 
 def measure(
-    case: Case,
-    clusters: Mapping[str, Cluster],
-    pace: Pace,
-    report: Progress,
+    case: Case, clusters: Mapping[str, Cluster], pace: Pace, report: Progress
 ) -> tuple[dict[str, list[Turn]], float]:
     """Let running clusters take turns, from the creation of a case's variables to their end.
 
