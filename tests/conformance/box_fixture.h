@@ -19,6 +19,7 @@ class BoxConformance : public Conformance {
 
   // Replaces the server. `options.device` is set here.
   void serve(ServerOptions options);
+  // On the thread of the test alone.
   Client connect();
   Server& server() { return server_; }
 
