@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 ROOT = Path(__file__).resolve().parents[1]
 
 PLUGIN = (
-    "base", "stats", "memory", "edges", "peer", "tensor", "step", "control", "session",
+    "base", "stats", "memory", "edges", "peer", "tensor", "call", "step", "control", "session",
     "collective", "server",
 )  # fmt: skip
 """The folders of the TensorFlow plug-in: each may use those before it."""

@@ -17,8 +17,7 @@ void ControlCluster::meet(const std::string& task, std::function<void(const Call
   });
 }
 
-bool ControlCluster::begin(const std::string& task, ControlMethod method,
-                           tensorflow::CallOptions* options,
+bool ControlCluster::begin(const std::string& task, Method method, tensorflow::CallOptions* options,
                            const google::protobuf::Message& request,
                            google::protobuf::Message* response,
                            const tensorflow::StatusCallback& done) const {

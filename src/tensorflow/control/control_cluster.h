@@ -32,7 +32,7 @@ class ControlCluster {
   void meet(const std::string& task, std::function<void(const Callee&)> met = nullptr) const;
   // Begins a call of the task by Farwrite. False, and counted: it must go by gRPC; nothing of it
   // was sent, nothing will be, and `done` is as it was.
-  bool begin(const std::string& task, ControlMethod method, tensorflow::CallOptions* options,
+  bool begin(const std::string& task, Method method, tensorflow::CallOptions* options,
              const google::protobuf::Message& request, google::protobuf::Message* response,
              const tensorflow::StatusCallback& done) const;
 

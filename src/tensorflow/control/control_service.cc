@@ -1,9 +1,8 @@
 #include "control/control_service.h"
 
-#include <vector>
+#include <utility>
 
 #include "base/work_queue.h"
-#include "control/control_transport.h"
 #include "stats/stats.h"
 #include "tensorflow/core/platform/env.h"
 
@@ -11,8 +10,14 @@ namespace farwrite::plugin {
 
 namespace tf = ::tensorflow;
 
-ControlService::ControlService(fw_device* device)
-    : device_(device), blocking_(tf::Env::Default(), "farwrite_control") {}
+ControlService::ControlService(CallService& calls)
+    : calls_(calls), blocking_(tf::Env::Default(), "farwrite_control") {
+  for (const Method method :
+       {Method::kRegisterGraph, Method::kDeregisterGraph, Method::kRunGraph, Method::kCleanupGraph,
+        Method::kEnqueue, Method::kRunComponentFunction, Method::kCloseContext}) {
+    calls.handle(method, *this);
+  }
+}
 
 void ControlService::add(std::uint64_t server, ControlledServer objects) {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -24,55 +29,44 @@ void ControlService::remove(std::uint64_t server) {
   servers_.erase(server);
 }
 
-absl::Status ControlService::take(const std::shared_ptr<PeerProcess>& peer,
-                                  const ControlMessage& message, View lent) {
-  if (message.kind == ControlKind::kCancel) {
-    cancel({peer.get(), message.call});
-    return absl::OkStatus();
-  }
-  if (message.kind == ControlKind::kEndStream) {
-    end_stream({peer.get(), message.stream});
-    return absl::OkStatus();
-  }
-  if (message.stream != 0 && message.method != ControlMethod::kEnqueue) {
-    return absl::InvalidArgumentError("it called another method than Enqueue in a stream");
-  }
-  CallRef call;
-  StreamRef stream;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (peer->ended()) return absl::OkStatus();  // peer_ended() has been here, or comes
-    const auto server = servers_.find(message.server);
-    call = std::make_shared<ServedCall>(
-        peer, message, server == servers_.end() ? ControlledServer() : server->second);
-    if (!calls_.try_emplace({peer.get(), message.call}, call).second) {
-      return absl::InvalidArgumentError("it gave two calls one number");
-    }
-    if (message.stream != 0) stream = stream_of({peer.get(), message.stream});
-  }
+std::shared_ptr<ServedCall> ControlService::make(const std::shared_ptr<PeerProcess>& peer,
+                                                 const CallMessage& message) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto server = servers_.find(message.server);
+  return std::make_shared<ControlCall>(
+      peer, message, server == servers_.end() ? ControlledServer() : server->second);
+}
+
+absl::Status ControlService::begin(const std::shared_ptr<ServedCall>& made,
+                                   const CallMessage& message, View lent) {
+  const auto call = std::static_pointer_cast<ControlCall>(made);
   count(stats().control_calls);
-  if (stream != nullptr) {
+  if (message.stream != 0) {
+    if (message.method != Method::kEnqueue) {
+      return absl::InvalidArgumentError("it called another method than Enqueue in a stream");
+    }
+    const StreamRef stream = stream_of({call->peer().get(), message.stream});
     if (stream->add(call, message, std::move(lent))) return absl::OkStatus();
-    forget(*call);
     return absl::InvalidArgumentError("it left out a call of a stream");
   }
-  if (lent == nullptr) {
-    schedule(call, [this, call, body = std::string(message.body)] {
-      begin(call, call->parse(absl::OkStatus(), body));
-    });
-    return absl::OkStatus();
+  const auto arrived = std::make_shared<ArrivedCall>(message, std::move(lent), *call->peer());
+  const auto see = [this, call, arrived] {
+    arrived->see([this, call](std::function<void()> work) { schedule(call, std::move(work)); },
+                 [call] { return call->cancelled(); },
+                 [this, call, arrived](const absl::Status& status) {
+                   seen(call, call->parse(status, *arrived));
+                 });
+  };
+  if (arrived->is_lent()) {
+    see();
+  } else {
+    schedule(call, see);
   }
-  see_body(
-      message, std::move(lent), *peer,
-      [this, call](std::function<void()> work) { schedule(call, std::move(work)); },
-      [call] { return call->cancelled(); },
-      [this, call](const absl::Status& status, std::string_view body) {
-        begin(call, call->parse(status, body));
-      });
   return absl::OkStatus();
 }
 
 ControlService::StreamRef ControlService::stream_of(const Key& key) {
+  const std::lock_guard<std::mutex> lock(mutex_);
   StreamRef& known = streams_[key];
   if (known == nullptr) {
     known = std::make_shared<ServedStream>(
@@ -91,7 +85,7 @@ void ControlService::schedule(const CallRef& call, std::function<void()> work) {
   }
 }
 
-void ControlService::begin(const CallRef& call, const absl::Status& parsed) {
+void ControlService::seen(const CallRef& call, const absl::Status& parsed) {
   if (parsed.ok()) {
     call->begin([this, call](const absl::Status& status) { answer(call, status); });
   } else {
@@ -100,39 +94,19 @@ void ControlService::begin(const CallRef& call, const absl::Status& parsed) {
 }
 
 void ControlService::answer(const CallRef& call, const absl::Status& status) {
-  forget(*call);
-  ControlMessage message;
-  message.kind = ControlKind::kAnswer;
-  message.method = call->method();
-  message.call = call->number();
   const absl::Status sent = status.ok() ? call->check_response() : status;
-  message.ok = sent.ok();
-  send_surely(call->peer(), device_, message,
-              sent.ok() ? call->response().SerializeAsString() : encode_status(sent));
+  // The response is the call's.
+  calls_.answer(*call, sent.ok(),
+                sent.ok() ? CallBody::of(std::shared_ptr<const google::protobuf::Message>(
+                                call, &call->response()))
+                          : CallBody::of(sent));
 }
 
-void ControlService::forget(const ServedCall& call) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  calls_.erase({call.peer().get(), call.number()});
-}
-
-void ControlService::cancel(const Key& key) {
-  CallRef call;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = calls_.find(key);
-    if (found == calls_.end()) return;  // it has been answered
-    call = found->second;
-  }
-  // Not here: what it ends may take long.
-  WorkQueue::of_process().submit([call] { call->cancel(); });
-}
-
-void ControlService::end_stream(const Key& key) {
+void ControlService::end_stream(const PeerProcess* peer, std::uint64_t number) {
   StreamRef stream;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = streams_.find(key);
+    const auto found = streams_.find({peer, number});
     if (found == streams_.end()) return;
     stream = std::move(found->second);
     streams_.erase(found);
@@ -141,21 +115,11 @@ void ControlService::end_stream(const Key& key) {
 }
 
 void ControlService::peer_ended(const PeerProcess* peer) {
-  std::vector<CallRef> ended;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    for (auto at = calls_.lower_bound({peer, 0}); at != calls_.end() && at->first.first == peer;
-         ++at) {
-      ended.push_back(at->second);
-    }
-    for (auto at = streams_.lower_bound({peer, 0});
-         at != streams_.end() && at->first.first == peer;) {
-      at->second->end();
-      at = streams_.erase(at);
-    }
-  }
-  for (const CallRef& call : ended) {
-    WorkQueue::of_process().submit([call] { call->cancel(); });
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (auto at = streams_.lower_bound({peer, 0});
+       at != streams_.end() && at->first.first == peer;) {
+    at->second->end();
+    at = streams_.erase(at);
   }
 }
 

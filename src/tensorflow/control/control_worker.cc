@@ -12,7 +12,7 @@ namespace tf = ::tensorflow;
 void ControlWorker::RegisterGraphAsync(const tf::RegisterGraphRequest* request,
                                        tf::RegisterGraphResponse* response,
                                        tf::StatusCallback done) {
-  if (cluster_->begin(task_, ControlMethod::kRegisterGraph, nullptr, *request, response, done)) {
+  if (cluster_->begin(task_, Method::kRegisterGraph, nullptr, *request, response, done)) {
     return;
   }
   stock_->RegisterGraphAsync(request, response, std::move(done));
@@ -21,7 +21,7 @@ void ControlWorker::RegisterGraphAsync(const tf::RegisterGraphRequest* request,
 void ControlWorker::DeregisterGraphAsync(const tf::DeregisterGraphRequest* request,
                                          tf::DeregisterGraphResponse* response,
                                          tf::StatusCallback done) {
-  if (cluster_->begin(task_, ControlMethod::kDeregisterGraph, nullptr, *request, response, done)) {
+  if (cluster_->begin(task_, Method::kDeregisterGraph, nullptr, *request, response, done)) {
     return;
   }
   stock_->DeregisterGraphAsync(request, response, std::move(done));
@@ -30,7 +30,7 @@ void ControlWorker::DeregisterGraphAsync(const tf::DeregisterGraphRequest* reque
 void ControlWorker::RunGraphAsync(tf::CallOptions* options, tf::RunGraphRequestWrapper* request,
                                   tf::MutableRunGraphResponseWrapper* response,
                                   tf::StatusCallback done) {
-  if (cluster_->begin(task_, ControlMethod::kRunGraph, options, request->ToProto(),
+  if (cluster_->begin(task_, Method::kRunGraph, options, request->ToProto(),
                       get_proto_from_wrapper(response), done)) {
     return;
   }
@@ -39,7 +39,7 @@ void ControlWorker::RunGraphAsync(tf::CallOptions* options, tf::RunGraphRequestW
 
 void ControlWorker::CleanupGraphAsync(const tf::CleanupGraphRequest* request,
                                       tf::CleanupGraphResponse* response, tf::StatusCallback done) {
-  if (cluster_->begin(task_, ControlMethod::kCleanupGraph, nullptr, *request, response, done)) {
+  if (cluster_->begin(task_, Method::kCleanupGraph, nullptr, *request, response, done)) {
     return;
   }
   stock_->CleanupGraphAsync(request, response, std::move(done));

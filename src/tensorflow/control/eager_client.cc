@@ -29,7 +29,7 @@ std::shared_ptr<EnqueueStream> EagerClient::stream_of(Context context) {
 void EagerClient::EnqueueAsync(tf::CallOptions* options, const tf::eager::EnqueueRequest* request,
                                tf::eager::EnqueueResponse* response, tf::StatusCallback done) {
   done = keeping(std::move(done));
-  if (cluster_->begin(task_, ControlMethod::kEnqueue, options, *request, response, done)) return;
+  if (cluster_->begin(task_, Method::kEnqueue, options, *request, response, done)) return;
   stock_->EnqueueAsync(options, request, response, std::move(done));
 }
 
@@ -38,8 +38,7 @@ void EagerClient::RunComponentFunctionAsync(tf::CallOptions* options,
                                             tf::eager::RunComponentFunctionResponse* response,
                                             tf::StatusCallback done) {
   done = keeping(std::move(done));
-  if (cluster_->begin(task_, ControlMethod::kRunComponentFunction, options, *request, response,
-                      done)) {
+  if (cluster_->begin(task_, Method::kRunComponentFunction, options, *request, response, done)) {
     return;
   }
   stock_->RunComponentFunctionAsync(options, request, response, std::move(done));
@@ -81,7 +80,7 @@ void EagerClient::CloseContextAsync(const tf::eager::CloseContextRequest* reques
   const bool by_grpc = stream == nullptr || stream->by_grpc();
   if (stream != nullptr) stream->close();
   if (!by_grpc &&
-      cluster_->begin(task_, ControlMethod::kCloseContext, nullptr, *request, response, done)) {
+      cluster_->begin(task_, Method::kCloseContext, nullptr, *request, response, done)) {
     return;
   }
   stock_->CloseContextAsync(request, response, std::move(done));

@@ -6,7 +6,6 @@
 
 #include "base/remote_error.h"
 #include "base/work_queue.h"
-#include "control/control_transport.h"
 #include "stats/stats.h"
 #include "tensorflow/core/platform/status.h"
 
@@ -133,7 +132,7 @@ bool EnqueueStream::post(std::unique_lock<std::mutex>& lock,
   call.peer = callee_.peer;
   call.task = task_;
   call.server = callee_.server;
-  call.method = ControlMethod::kEnqueue;
+  call.method = Method::kEnqueue;
   call.stream = key.first;
   call.position = key.second;
   // Not the caller's, which is gone once an error of an earlier request has ended this one.

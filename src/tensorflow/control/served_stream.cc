@@ -1,7 +1,6 @@
 #include "control/served_stream.h"
 
 #include <atomic>
-#include <string_view>
 #include <utility>
 
 namespace farwrite::plugin {
@@ -20,13 +19,10 @@ std::uint64_t next_executor() {
 ServedStream::ServedStream(Answer answer, Schedule schedule)
     : answer_(std::move(answer)), schedule_(std::move(schedule)), executor_(next_executor()) {}
 
-bool ServedStream::add(CallRef call, const ControlMessage& message, View lent) {
+bool ServedStream::add(CallRef call, const CallMessage& message, View lent) {
   Queued queued;
+  queued.arrived = std::make_shared<ArrivedCall>(message, std::move(lent), *call->peer());
   queued.call = std::move(call);
-  queued.message = message;
-  queued.message.body = {};
-  queued.body = message.body;
-  queued.lent = std::move(lent);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (message.position != next_) return false;
@@ -55,19 +51,14 @@ void ServedStream::run() {
 }
 
 bool ServedStream::execute(Queued next) {
-  const CallRef call = next.call;
-  if (next.lent == nullptr) {
-    finish(call, call->parse(absl::OkStatus(), next.body));
-    return true;
-  }
-  see_body(
-      next.message, std::move(next.lent), *call->peer(), schedule_,
-      [call] { return call->cancelled(); },
-      [self = shared_from_this(), call](const absl::Status& status, std::string_view body) {
-        self->finish(call, call->parse(status, body));
-        self->run();
+  const bool is_here = !next.arrived->is_lent();
+  next.arrived->see(
+      schedule_, [call = next.call] { return call->cancelled(); },
+      [self = shared_from_this(), next, is_here](const absl::Status& status) {
+        self->finish(next.call, next.call->parse(status, *next.arrived));
+        if (!is_here) self->run();
       });
-  return false;
+  return is_here;
 }
 
 void ServedStream::finish(const CallRef& call, absl::Status status) {

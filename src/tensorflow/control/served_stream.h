@@ -7,20 +7,18 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <string>
 
 #include "absl/status/status.h"
 #include "base/status_bridge.h"
-#include "control/control_message.h"
-#include "control/control_transport.h"
-#include "control/served_call.h"
+#include "call/call_body.h"
+#include "control/control_call.h"
 
 namespace farwrite::plugin {
 
 // Thread-safe.
 class ServedStream : public std::enable_shared_from_this<ServedStream> {
  public:
-  using CallRef = std::shared_ptr<ServedCall>;
+  using CallRef = std::shared_ptr<ControlCall>;
   // Called once for each call, with what came of it.
   using Answer = std::function<void(const CallRef& call, const absl::Status& status)>;
 
@@ -29,16 +27,14 @@ class ServedStream : public std::enable_shared_from_this<ServedStream> {
 
   // The next call. What is lent is not read before its turn, so that the lease bounds what a peer
   // has waiting here. False: it is not the call of this position.
-  bool add(CallRef call, const ControlMessage& message, View lent);
+  bool add(CallRef call, const CallMessage& message, View lent);
   // What has not begun is answered as cancelled.
   void end();
 
  private:
   struct Queued {
     CallRef call;
-    ControlMessage message;  // without the body
-    std::string body;
-    View lent;
+    std::shared_ptr<ArrivedCall> arrived;
   };
   // Executes the head of the queue, and then the next, until none is left.
   void run();

@@ -61,10 +61,13 @@ absl::Status open_device(fw_device_options& options, const std::string& own_host
 }  // namespace
 
 Runtime::Runtime(fw_device* device, const std::string& own_host)
-    : control_(device),
-      steps_(device),
-      peers_(device, {{Peers::kLanded, &pushes_}, {kControlTag, &control_}, {kStepTag, &steps_}},
-             own_host, names_one_fabric(environment("FARWRITE_FABRICS"))) {}
+    : calls_(device),
+      control_client_(calls_.client()),
+      control_service_(calls_.service()),
+      step_client_(calls_.client()),
+      step_service_(calls_.service()),
+      peers_(device, {{Peers::kLanded, &pushes_}, {kCallTag, &calls_}}, own_host,
+             names_one_fabric(environment("FARWRITE_FABRICS"))) {}
 
 void Runtime::look_after() {
   WorkQueue::of_process().submit_after(kLookAfter, [this] {

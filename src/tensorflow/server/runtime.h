@@ -6,10 +6,13 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "control/control_receiver.h"
+#include "call/call_receiver.h"
+#include "control/control_client.h"
+#include "control/control_service.h"
 #include "farwrite/c_api.h"
 #include "peer/peers.h"
-#include "session/step_receiver.h"
+#include "session/step_client.h"
+#include "session/step_service.h"
 #include "tensor/receive.h"
 
 namespace farwrite::plugin {
@@ -24,8 +27,10 @@ class Runtime {
 
   Peers& peers() { return peers_; }
   ArrivalTable& arrivals() { return pushes_.arrivals(); }
-  ControlReceiver& control() { return control_; }
-  StepReceiver& steps() { return steps_; }
+  ControlClient& control_client() { return control_client_; }
+  ControlService& control_service() { return control_service_; }
+  StepClient& step_client() { return step_client_; }
+  StepService& step_service() { return step_service_; }
 
  private:
   Runtime(fw_device* device, const std::string& own_host);
@@ -33,8 +38,11 @@ class Runtime {
   void look_after();
 
   PushReceiver pushes_;
-  ControlReceiver control_;
-  StepReceiver steps_;
+  CallReceiver calls_;
+  ControlClient control_client_;
+  ControlService control_service_;
+  StepClient step_client_;
+  StepService step_service_;
   Peers peers_;
 };
 

@@ -69,16 +69,16 @@ class Server final : public tf::GrpcServer {
     if (!made.ok()) return made;
     collectives_ = worker_env()->collective_executor_mgr.get();
     server_ = rendezvous()->server();
-    runtime_->control().service().add(server_, {worker_impl(), eager_service_of(*this)});
-    runtime_->steps().service().add(
-        server_, master_, server_def().default_session_config().operation_timeout_in_ms());
+    runtime_->control_service().add(server_, {worker_impl(), eager_service_of(*this)});
+    runtime_->step_service().add(server_, master_,
+                                 server_def().default_session_config().operation_timeout_in_ms());
     return made;
   }
   // Only of a server that has not been started, like that of a connection that failed.
   ~Server() override {
     if (rendezvous() != nullptr) rendezvous()->routes().close();
-    runtime_->control().service().remove(server_);
-    runtime_->steps().service().remove(server_);
+    runtime_->control_service().remove(server_);
+    runtime_->step_service().remove(server_);
   }
 
   absl::Status UpdateServerDef(const tf::ServerDef& server_def) override {
@@ -162,7 +162,7 @@ class Server final : public tf::GrpcServer {
                                  "/replica:" + std::to_string(cluster.replica_index) +
                                  "/task:" + std::to_string(cluster.task_index);
     const auto routes = [this]() -> Routes& { return rendezvous()->routes(); };
-    return std::make_shared<ControlCluster>(runtime_->control().client(), own_task, routes,
+    return std::make_shared<ControlCluster>(runtime_->control_client(), own_task, routes,
                                             std::move(stock));
   }
 

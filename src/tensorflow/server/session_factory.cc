@@ -51,7 +51,7 @@ absl::Status link_to(const std::string& address, const tf::RPCOptions& options, 
       std::string(MasterLink::kClient) + ", process " + std::to_string(getpid());
   const absl::Status opened = Runtime::open(host_towards(address), own_name, &runtime);
   if (opened.ok())
-    *link = MasterLink::to(address, options, runtime->peers(), runtime->steps().client());
+    *link = MasterLink::to(address, options, runtime->peers(), runtime->step_client());
   return opened;
 }
 

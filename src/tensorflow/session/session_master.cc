@@ -95,7 +95,8 @@ bool SessionMaster::run_by_farwrite(const Route& route, std::int64_t timeout_ms,
   PackedStep packed;
   if (!pack(request, &packed).ok()) return false;  // gRPC says what is wrong with it
   StepBody answer;
-  if (!link_->steps().run(callee, target_, packed, deadline, status, &answer)) return false;
+  if (!link_->steps().run(callee, target_, std::move(packed), deadline, status, &answer))
+    return false;
   count(stats().session_steps);
   if (!status->ok()) return true;
   tf::RunStepResponse head;

@@ -34,7 +34,51 @@ absl::Status copy(const StepTable::Row& row, const char* bytes, tf::Tensor* tens
   return absl::OkStatus();
 }
 
+// `bytes`: of all tensors.
+absl::Status copied_tensors(const StepTable& table, const char* bytes,
+                            std::vector<NamedTensor>* tensors) {
+  for (const StepTable::Row& row : table.rows) {
+    NamedTensor& made = tensors->emplace_back();
+    made.name = std::string(row.name);
+    const absl::Status status = row.plain ? copy(row, bytes + row.at, &made.tensor)
+                                          : parse(row, bytes + row.at, &made.tensor);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+// Views into `lent`, a tensor of bytes in which those of the tensors begin at `at`, a multiple of
+// CallMessage::kAlignment.
+absl::Status shared_tensors(const StepTable& table, const tf::Tensor& lent, std::uint64_t at,
+                            std::vector<NamedTensor>* tensors) {
+  const char* const bytes = static_cast<const char*>(lent.data()) + at;
+  for (const StepTable::Row& row : table.rows) {
+    NamedTensor& made = tensors->emplace_back();
+    made.name = std::string(row.name);
+    absl::Status status;
+    if (!row.plain) {
+      status = parse(row, bytes + row.at, &made.tensor);
+    } else if (row.bytes == 0) {
+      status = copy(row, bytes, &made.tensor);
+    } else {
+      const auto begin = static_cast<std::int64_t>(at + row.at);
+      const tf::Tensor part = lent.Slice(begin, begin + static_cast<std::int64_t>(row.bytes));
+      status = made.tensor.BitcastFrom(part, row.dtype, row.shape);
+    }
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+CallBody PackedStep::body_of(std::shared_ptr<const PackedStep> step) {
+  CallBody body;
+  body.head = step->table_;
+  body.bytes = step->tensor_bytes_;
+  body.write_to = [step = std::move(step)](char* to) { step->write_tensors(to); };
+  return body;
+}
 
 absl::Status PackedStep::pack(StepBody body, PackedStep* packed) {
   *packed = PackedStep();
@@ -80,37 +124,17 @@ void PackedStep::write_tensors(char* to) const {
   }
 }
 
-absl::Status copied_tensors(const StepTable& table, const char* bytes,
-                            std::vector<NamedTensor>* tensors) {
-  for (const StepTable::Row& row : table.rows) {
-    NamedTensor& made = tensors->emplace_back();
-    made.name = std::string(row.name);
-    const absl::Status status = row.plain ? copy(row, bytes + row.at, &made.tensor)
-                                          : parse(row, bytes + row.at, &made.tensor);
-    if (!status.ok()) return status;
-  }
-  return absl::OkStatus();
+absl::Status own_tensors(const ArrivedCall& arrived, const StepTable& table,
+                         std::vector<NamedTensor>* tensors) {
+  // What was read is this process' already. But several tensors would hold each other's memory.
+  if (arrived.is_own() && table.rows.size() == 1) return viewed_tensors(arrived, table, tensors);
+  return copied_tensors(table, arrived.body().data(), tensors);
 }
 
-absl::Status shared_tensors(const StepTable& table, const tf::Tensor& lent, std::uint64_t at,
+absl::Status viewed_tensors(const ArrivedCall& arrived, const StepTable& table,
                             std::vector<NamedTensor>* tensors) {
-  const char* const bytes = static_cast<const char*>(lent.data()) + at;
-  for (const StepTable::Row& row : table.rows) {
-    NamedTensor& made = tensors->emplace_back();
-    made.name = std::string(row.name);
-    absl::Status status;
-    if (!row.plain) {
-      status = parse(row, bytes + row.at, &made.tensor);
-    } else if (row.bytes == 0) {
-      status = copy(row, bytes, &made.tensor);
-    } else {
-      const auto begin = static_cast<std::int64_t>(at + row.at);
-      const tf::Tensor part = lent.Slice(begin, begin + static_cast<std::int64_t>(row.bytes));
-      status = made.tensor.BitcastFrom(part, row.dtype, row.shape);
-    }
-    if (!status.ok()) return status;
-  }
-  return absl::OkStatus();
+  if (arrived.message().all_inside()) return own_tensors(arrived, table, tensors);
+  return shared_tensors(table, arrived.seen(), arrived.message().body_at(), tensors);
 }
 
 }  // namespace farwrite::plugin

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "call/call_body.h"
 #include "session/step_table.h"
 #include "tensorflow/core/framework/tensor.h"
 
@@ -24,17 +26,11 @@ struct StepBody {
 // A body on its way out: its table, and where the bytes of its tensors lie. Holds the tensors.
 class PackedStep {
  public:
-  // Without a body: an empty table.
-  PackedStep() = default;
-  // A table that is no StepTable: the status of an answer that is an error.
-  explicit PackedStep(std::string table) : table_(std::move(table)) {}
   // kInvalidArgument if a tensor has more bytes as a proto than protobuf can serialize.
   static absl::Status pack(StepBody body, PackedStep* packed);
 
-  const std::string& table() const { return table_; }
-  std::uint64_t tensor_bytes() const { return tensor_bytes_; }
-  // Writes tensor_bytes() to `to`, gaps included.
-  void write_tensors(char* to) const;
+  // The table is the head, and the tensors are the body. Holds the step.
+  static CallBody body_of(std::shared_ptr<const PackedStep> step);
 
  private:
   struct Part {
@@ -43,17 +39,19 @@ class PackedStep {
     std::uint64_t at = 0;
   };
 
+  // Writes tensor_bytes_ to `to`, gaps included.
+  void write_tensors(char* to) const;
+
   std::string table_;
   std::uint64_t tensor_bytes_ = 0;
   std::vector<Part> parts_;
 };
 
-// The tensors of a body that has come, in memory of their own. `bytes`: of all tensors.
-absl::Status copied_tensors(const StepTable& table, const char* bytes,
+// What the table of a body that has come lists, in memory of this process.
+absl::Status own_tensors(const ArrivedCall& arrived, const StepTable& table,
+                         std::vector<NamedTensor>* tensors);
+// The same as views of what was lent, where it was: each holds all of it.
+absl::Status viewed_tensors(const ArrivedCall& arrived, const StepTable& table,
                             std::vector<NamedTensor>* tensors);
-// The same as views into `lent`, a tensor of bytes in which those of the tensors begin at `at`, a
-// multiple of StepMessage::kAlignment. Each view holds all of `lent`.
-absl::Status shared_tensors(const StepTable& table, const tensorflow::Tensor& lent,
-                            std::uint64_t at, std::vector<NamedTensor>* tensors);
 
 }  // namespace farwrite::plugin

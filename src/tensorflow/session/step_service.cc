@@ -2,14 +2,14 @@
 
 #include <atomic>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/work_queue.h"
-#include "control/control_message.h"
+#include "session/step_body.h"
 #include "stats/stats.h"
 #include "tensorflow/core/distributed_runtime/call_options.h"
 #include "tensorflow/core/distributed_runtime/message_wrappers.h"
-#include "tensorflow/core/platform/env.h"
 #include "tensorflow/core/protobuf/master.pb.h"
 
 namespace farwrite::plugin {
@@ -17,34 +17,34 @@ namespace farwrite::plugin {
 namespace tf = ::tensorflow;
 
 // One step while its master runs it.
-struct StepService::Call {
-  std::shared_ptr<PeerProcess> peer;
-  std::uint64_t number = 0;
-  ArrivedStep arrived;
-  Served served;
+class StepService::Step final : public ServedCall {
+ public:
+  Step(std::shared_ptr<PeerProcess> peer, const CallMessage& message, Served by)
+      : ServedCall(std::move(peer), message), served(by) {}
+
+  ArrivedCall arrived;
+  const Served served;
   std::atomic<bool> cancelled{false};
   tf::CallOptions options;
   tf::InMemoryRunStepRequest request;  // holds views of what the client lent
   tf::InMemoryRunStepResponse response;
 
   // Also before the master knows of it.
-  void cancel() {
+  void cancel() override {
     cancelled.store(true);
     options.StartCancel();
   }
 
   // Makes the request of what has come.
   absl::Status read() {
-    const absl::Status seen = arrived.see(kNever);
-    if (!seen.ok()) return seen;
     StepTable table;
     tf::RunStepRequest head;
-    if (!decode(arrived.table(), arrived.message().tensor_bytes, &table) ||
+    if (!decode(arrived.head(), arrived.message().body_bytes, &table) ||
         !head.ParseFromArray(table.head.data(), static_cast<int>(table.head.size()))) {
       return absl::InternalError("Farwrite: a step that a client asks for cannot be parsed");
     }
     std::vector<NamedTensor> feeds;
-    const absl::Status made = arrived.viewed_tensors(table, &feeds);
+    const absl::Status made = viewed_tensors(arrived, table, &feeds);
     if (!made.ok()) return made;
     request.set_session_handle(head.session_handle());
     request.set_partial_run_handle(head.partial_run_handle());
@@ -87,92 +87,62 @@ void StepService::remove(std::uint64_t server) {
   servers_.erase(server);
 }
 
-absl::Status StepService::take(const std::shared_ptr<PeerProcess>& peer, const StepMessage& message,
-                               View lent) {
-  const Key key(peer.get(), message.call);
-  CallRef call;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (message.kind == StepKind::kCancel) {
-      const auto found = calls_.find(key);
-      if (found != calls_.end()) call = found->second;
-    } else {
-      if (peer->ended()) return absl::OkStatus();  // peer_ended() has been here, or comes
-      call = std::make_shared<Call>();
-      call->peer = peer;
-      call->number = message.call;
-      const auto server = servers_.find(message.server);
-      if (server != servers_.end()) call->served = server->second;
-      if (!calls_.try_emplace(key, call).second) {
-        return absl::InvalidArgumentError("it gave two steps one number");
-      }
-    }
-  }
-  if (message.kind == StepKind::kCancel) {
-    // Not here: what it ends may take long.
-    if (call != nullptr) WorkQueue::of_process().submit([call] { call->cancel(); });
-    return absl::OkStatus();
-  }
+std::shared_ptr<ServedCall> StepService::make(const std::shared_ptr<PeerProcess>& peer,
+                                              const CallMessage& message) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto server = servers_.find(message.server);
+  return std::make_shared<Step>(peer, message,
+                                server == servers_.end() ? Served() : server->second);
+}
+
+absl::Status StepService::begin(const std::shared_ptr<ServedCall>& made, const CallMessage& message,
+                                View lent) {
+  const auto step = std::static_pointer_cast<Step>(made);
   count(stats().session_steps_served);
-  call->arrived = ArrivedStep(message, std::move(lent), *peer);
-  const auto run_it = [this, call] { run(call); };
-  if (call->arrived.is_lent()) {
-    tf::Env::Default()->SchedClosure(run_it);  // to see it may wait for the peer
+  step->arrived = ArrivedCall(message, std::move(lent), *step->peer());
+  const Schedule schedule = [](std::function<void()> work) {
+    WorkQueue::of_process().submit(std::move(work));
+  };
+  const auto see = [this, step, schedule] {
+    step->arrived.see(
+        schedule, [step] { return step->cancelled.load(); },
+        [this, step](const absl::Status& status) { run(step, status); });
+  };
+  if (step->arrived.is_lent()) {
+    see();
   } else {
-    WorkQueue::of_process().submit(run_it);
+    schedule(see);
   }
   return absl::OkStatus();
 }
 
-void StepService::run(const CallRef& call) {
-  if (call->served.master == nullptr) {
-    answer(call, absl::UnavailableError("Farwrite: the server that is called has been replaced"));
+void StepService::run(const StepRef& step, const absl::Status& seen) {
+  if (step->served.master == nullptr) {
+    answer(step, absl::UnavailableError("Farwrite: the server that is called has been replaced"));
     return;
   }
-  const absl::Status read = call->read();
-  if (!read.ok() || call->cancelled.load()) {
-    answer(call, read.ok()
+  const absl::Status read = seen.ok() ? step->read() : seen;
+  if (!read.ok() || step->cancelled.load()) {
+    answer(step, read.ok()
                      ? absl::CancelledError("Farwrite: the step was cancelled before it began")
                      : read);
     return;
   }
-  call->served.master->RunStep(&call->options, &call->request, &call->response,
-                               [this, call](const absl::Status& status) { answer(call, status); });
+  step->served.master->RunStep(&step->options, &step->request, &step->response,
+                               [this, step](const absl::Status& status) { answer(step, status); });
   // Maybe while it began, before the master could hear of it.
-  if (call->cancelled.load()) call->cancel();
+  if (step->cancelled.load()) step->cancel();
 }
 
-void StepService::answer(const CallRef& call, const absl::Status& status) {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    calls_.erase({call->peer.get(), call->number});
-  }
+void StepService::answer(const StepRef& step, const absl::Status& status) {
   auto packed = std::make_shared<PackedStep>();
-  absl::Status answered = status.ok() ? call->pack(packed.get()) : status;
-  if (!status.ok() && call->request.store_errors_in_response_body()) {
+  absl::Status answered = status.ok() ? step->pack(packed.get()) : status;
+  if (!status.ok() && step->request.store_errors_in_response_body()) {
     // As stock's service stores them: its response has no room for payloads.
     answered = absl::Status(status.code(), status.message());
   }
-  StepMessage message;
-  message.kind = StepKind::kAnswer;
-  message.call = call->number;
-  message.ok = answered.ok();
-  if (!answered.ok()) *packed = PackedStep(encode_status(answered));
-  send_step_surely(call->peer, device_, message, std::move(packed));
-}
-
-void StepService::peer_ended(const PeerProcess* peer) {
-  std::vector<CallRef> ended;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    for (auto at = calls_.lower_bound({peer, 0}); at != calls_.end() && at->first.first == peer;
-         ++at) {
-      ended.push_back(at->second);
-    }
-  }
-  for (const CallRef& call : ended) {
-    WorkQueue::of_process().submit([call] { call->cancel(); });
-  }
+  calls_.answer(*step, answered.ok(),
+                answered.ok() ? PackedStep::body_of(std::move(packed)) : CallBody::of(answered));
 }
 
 }  // namespace farwrite::plugin

@@ -3,53 +3,47 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
-#include <utility>
 
 #include "absl/status/status.h"
-#include "farwrite/c_api.h"
-#include "peer/peer_process.h"
-#include "session/step_transport.h"
+#include "call/call_service.h"
 #include "tensorflow/core/distributed_runtime/master.h"
 
 namespace farwrite::plugin {
 
 // Thread-safe.
-class StepService {
+class StepService final : public CallHandler {
  public:
-  explicit StepService(fw_device* device) : device_(device) {}
+  explicit StepService(CallService& calls) : calls_(calls) {
+    calls.handle(Method::kRunStep, *this);
+  }
 
   // A server of this process, by its incarnation. Steps that name no timeout have `timeout_ms`;
   // 0 is none.
   void add(std::uint64_t server, tensorflow::Master* master, std::int64_t timeout_ms);
   void remove(std::uint64_t server);
 
-  // A call, or a cancellation; on a thread of the peer's channel. An error: the peer broke the
-  // protocol.
-  absl::Status take(const std::shared_ptr<PeerProcess>& peer, const StepMessage& message,
-                    View lent);
-  // Cancels what it has called, as gRPC does: nothing awaits the answers.
-  void peer_ended(const PeerProcess* peer);
+  std::shared_ptr<ServedCall> make(const std::shared_ptr<PeerProcess>& peer,
+                                   const CallMessage& message) override;
+  absl::Status begin(const std::shared_ptr<ServedCall>& call, const CallMessage& message,
+                     View lent) override;
 
  private:
-  struct Call;
-  using CallRef = std::shared_ptr<Call>;
-  using Key = std::pair<const PeerProcess*, std::uint64_t>;
+  class Step;
+  using StepRef = std::shared_ptr<Step>;
   struct Served {
     tensorflow::Master* master = nullptr;
     std::int64_t timeout_ms = 0;
   };
 
-  void run(const CallRef& call);
-  void answer(const CallRef& call, const absl::Status& status);
+  void run(const StepRef& step, const absl::Status& seen);
+  void answer(const StepRef& step, const absl::Status& status);
 
-  fw_device* const device_;
+  CallService& calls_;
   std::mutex mutex_;
   std::unordered_map<std::uint64_t, Served> servers_;
-  std::map<Key, CallRef> calls_;
 };
 
 }  // namespace farwrite::plugin

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/record.h"
-#include "session/step_message.h"
+#include "call/call_message.h"
 #include "tensor/push_message.h"
 
 namespace farwrite::plugin {
@@ -17,7 +17,7 @@ constexpr std::size_t kUsualRow = 128;
 std::uint64_t StepTable::place() {
   std::uint64_t end = 0;
   for (Row& row : rows) {
-    row.at = StepMessage::aligned(end);
+    row.at = CallMessage::aligned(end);
     end = row.at + row.bytes;
   }
   return end;
@@ -41,7 +41,7 @@ std::string encode(const StepTable& table) {
 }
 
 bool decode(std::string_view bytes, std::uint64_t tensor_bytes, StepTable* table) {
-  if (tensor_bytes > StepMessage::kMostBytes) return false;
+  if (tensor_bytes > CallMessage::kMostBytes) return false;
   RecordReader record(bytes);
   table->rows.clear();
   table->head = record.text();
@@ -60,7 +60,7 @@ bool decode(std::string_view bytes, std::uint64_t tensor_bytes, StepTable* table
     }
     row.bytes = record.number<std::uint64_t>();
     if (!record.ok()) return false;
-    row.at = StepMessage::aligned(end);
+    row.at = CallMessage::aligned(end);
     if (row.at > tensor_bytes || row.bytes > tensor_bytes - row.at) return false;
     end = row.at + row.bytes;
     if (row.plain ? !describes(row.dtype, row.shape, row.bytes) : row.bytes > INT32_MAX) {

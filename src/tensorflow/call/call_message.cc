@@ -1,15 +1,18 @@
-#include "control/control_message.h"
-
-#include <cstdint>
+#include "call/call_message.h"
 
 #include "absl/strings/cord.h"
 #include "base/record.h"
 
 namespace farwrite::plugin {
+namespace {
 
-std::string encode(const ControlMessage& message) {
-  RecordWriter record(ControlMessage::kHeadBytes + message.body.size());
-  record.number(ControlMessage::kVersion);
+constexpr std::size_t kFieldBytes = 52;
+
+}  // namespace
+
+std::string encode(const CallMessage& message) {
+  RecordWriter record(kFieldBytes + message.inside.size());
+  record.number(CallMessage::kVersion);
   record.number(message.kind);
   record.number(message.method);
   record.number(static_cast<std::uint8_t>(message.ok ? 1 : 0));
@@ -17,29 +20,34 @@ std::string encode(const ControlMessage& message) {
   record.number(message.server);
   record.number(message.stream);
   record.number(message.position);
+  record.number(message.head_bytes);
   record.number(message.body_bytes);
-  record.raw(message.body);
+  record.raw(message.inside);
   return record.bytes();
 }
 
-bool decode(std::string_view bytes, ControlMessage* message) {
+bool decode(std::string_view bytes, CallMessage* message) {
   RecordReader record(bytes);
-  if (record.number<std::uint8_t>() != ControlMessage::kVersion) return false;
-  message->kind = record.number<ControlKind>();
-  message->method = record.number<ControlMethod>();
+  if (record.number<std::uint8_t>() != CallMessage::kVersion) return false;
+  message->kind = record.number<CallKind>();
+  message->method = record.number<Method>();
   message->ok = record.number<std::uint8_t>() != 0;
   message->call = record.number<std::uint64_t>();
   message->server = record.number<std::uint64_t>();
   message->stream = record.number<std::uint64_t>();
   message->position = record.number<std::uint64_t>();
+  message->head_bytes = record.number<std::uint64_t>();
   message->body_bytes = record.number<std::uint64_t>();
-  message->body = record.rest();
+  message->inside = record.rest();
   if (!record.ok()) return false;
-  return message->kind >= ControlKind::kCall && message->kind <= ControlKind::kEndStream &&
-         message->method >= ControlMethod::kRegisterGraph &&
-         message->method <= ControlMethod::kCloseContext &&
-         message->body_bytes <= INT32_MAX &&  // protobuf's own limit
-         (message->body.empty() || message->body.size() == message->body_bytes);
+  if (message->kind < CallKind::kCall || message->kind > CallKind::kEndStream) return false;
+  if (message->method < Method::kRegisterGraph || message->method > Method::kRunStep) return false;
+  if (message->head_bytes > CallMessage::kMostBytes ||
+      message->body_bytes > CallMessage::kMostBytes) {
+    return false;
+  }
+  const std::uint64_t inside = message->inside.size();
+  return inside == 0 || inside == message->head_bytes || message->all_inside();
 }
 
 std::string encode_status(const absl::Status& status) {

@@ -1,12 +1,12 @@
-// ServedCall: one control call of a peer while this process works on it.
+// ControlCall: one control call of a peer while this process works on it.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <string_view>
+#include <utility>
 
-#include "control/control_message.h"
+#include "call/call_service.h"
 #include "google/protobuf/message.h"
 #include "peer/peer_process.h"
 #include "tensorflow/core/distributed_runtime/call_options.h"
@@ -24,23 +24,20 @@ struct ControlledServer {
 };
 
 // Thread-safe, except that parse() comes first.
-class ServedCall {
+class ControlCall final : public ServedCall {
  public:
-  ServedCall(std::shared_ptr<PeerProcess> peer, const ControlMessage& message,
-             ControlledServer server)
-      : peer_(std::move(peer)), number_(message.call), method_(message.method), server_(server) {}
+  ControlCall(std::shared_ptr<PeerProcess> peer, const CallMessage& message,
+              ControlledServer server)
+      : ServedCall(std::move(peer), message), server_(server) {}
 
-  const std::shared_ptr<PeerProcess>& peer() const { return peer_; }
-  std::uint64_t number() const { return number_; }
-  ControlMethod method() const { return method_; }
   // Whether to begin it takes long: it compiles a graph, or waits for what was begun before.
   bool may_block() const {
-    return method_ != ControlMethod::kRunGraph && method_ != ControlMethod::kCleanupGraph &&
-           method_ != ControlMethod::kDeregisterGraph;
+    return method() != Method::kRunGraph && method() != Method::kCleanupGraph &&
+           method() != Method::kDeregisterGraph;
   }
 
-  // An error if `status` is one or `body` is no request of this method.
-  absl::Status parse(const absl::Status& status, std::string_view body);
+  // An error if `status` is one, or what has come is no request of this method.
+  absl::Status parse(const absl::Status& status, const ArrivedCall& arrived);
   // `done` is called once, maybe before begin() returns; it must keep the call, and so
   // must the caller until begin() returns.
   void begin(tensorflow::StatusCallback done);
@@ -48,16 +45,16 @@ class ServedCall {
   absl::Status enqueue(std::uint64_t executor);
 
   // Also before begin(), which then fails.
-  void cancel();
+  void cancel() override;
   bool cancelled() const { return cancelled_.load(); }
   const google::protobuf::Message& response() const { return *response_; }
   // An error if the response is too large to be sent.
   absl::Status check_response() const;
 
  private:
-  bool parse(std::string_view body);
+  bool parse(const ArrivedCall& arrived);
   template <typename Request, typename Response>
-  bool make(std::string_view body);
+  bool make(const ArrivedCall& arrived);
   // Of make()'s types.
   template <typename Request>
   const Request* request() const {
@@ -68,9 +65,6 @@ class ServedCall {
     return static_cast<Response*>(response_.get());
   }
 
-  const std::shared_ptr<PeerProcess> peer_;
-  const std::uint64_t number_;
-  const ControlMethod method_;
   const ControlledServer server_;
   tensorflow::CallOptions options_;
   std::atomic<bool> cancelled_{false};

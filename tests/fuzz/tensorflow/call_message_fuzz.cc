@@ -1,36 +1,40 @@
-// Control calls and their answers, and the status in an answer that is an error.
+// Calls and their answers, and the status in an answer that is an error.
 #include <string>
 #include <string_view>
 
 #include "absl/strings/cord.h"
-#include "control/control_message.h"
+#include "call/call_message.h"
 #include "peer_text.h"
 #include "target.h"
 
 namespace farwrite::fuzz {
 namespace {
 
-using plugin::ControlKind;
-using plugin::ControlMessage;
-using plugin::ControlMethod;
+using plugin::CallKind;
+using plugin::CallMessage;
+using plugin::Method;
 
 enum Kind : std::uint8_t { kMessage, kStatus, kKinds };
 
 void run_message(std::string_view bytes) {
-  ControlMessage message;
+  CallMessage message;
   if (!plugin::decode(bytes, &message)) return;
-  require(lies_in(bytes, message.body), "a message refers to bytes that came");
-  require(message.body.empty() || message.body.size() == message.body_bytes,
-          "a body inside is whole");
+  require(lies_in(bytes, message.inside), "a message refers to bytes that came");
+  require(message.all_inside() || message.inside.empty() || message.head_inside(),
+          "inside is the head, with the whole body or none");
+  require(message.lent_bytes() >= message.body_at(), "what is lent holds the body");
+  require(message.all_inside() || message.lent_bytes() - message.body_at() == message.body_bytes,
+          "what is lent ends with the body");
   const std::string encoded = plugin::encode(message);
   require(encoded.size() == bytes.size(), "a message keeps its size on its way through us");
-  ControlMessage again;
+  CallMessage again;
   require(plugin::decode(encoded, &again), "what we encode can be decoded");
   require(plugin::encode(again) == encoded, "decoding what we encoded changes nothing");
   require(again.kind == message.kind && again.method == message.method && again.ok == message.ok &&
               again.call == message.call && again.server == message.server &&
               again.stream == message.stream && again.position == message.position &&
-              again.body == message.body,
+              again.head_bytes == message.head_bytes && again.body_bytes == message.body_bytes &&
+              again.inside == message.inside,
           "a message is the same on its way through us");
 }
 
@@ -54,27 +58,38 @@ Bytes seed(Kind kind, const std::string& bytes) {
 }
 
 Seeds seeds() {
-  ControlMessage call;
+  CallMessage call;
   call.call = 7;
   call.server = 0x1111;
-  call.body = "a RunGraphRequest";
-  call.body_bytes = call.body.size();
-  ControlMessage lent = call;
-  lent.method = ControlMethod::kRegisterGraph;
-  lent.body = {};
+  call.inside = "a RunGraphRequest";
+  call.body_bytes = call.inside.size();
+  CallMessage lent = call;
+  lent.method = Method::kRegisterGraph;
+  lent.inside = {};
   lent.body_bytes = 1 << 20;
-  ControlMessage answer = call;
-  answer.kind = ControlKind::kAnswer;
-  ControlMessage cancel = lent;
-  cancel.kind = ControlKind::kCancel;
+  CallMessage answer = call;
+  answer.kind = CallKind::kAnswer;
+  CallMessage cancel = lent;
+  cancel.kind = CallKind::kCancel;
   cancel.body_bytes = 0;
-  ControlMessage enqueue = call;
-  enqueue.method = ControlMethod::kEnqueue;
+  CallMessage enqueue = call;
+  enqueue.method = Method::kEnqueue;
   enqueue.stream = 3;
   enqueue.position = 11;
-  ControlMessage ended;
-  ended.kind = ControlKind::kEndStream;
+  CallMessage ended;
+  ended.kind = CallKind::kEndStream;
   ended.stream = 3;
+  CallMessage step = call;
+  step.method = Method::kRunStep;
+  step.inside = "a table, and what it lists";
+  step.head_bytes = 7;
+  step.body_bytes = step.inside.size() - step.head_bytes;
+  CallMessage body_lent = step;
+  body_lent.inside = step.inside.substr(0, step.head_bytes);
+  body_lent.body_bytes = 1 << 20;
+  CallMessage all_lent = body_lent;
+  all_lent.kind = CallKind::kAnswer;
+  all_lent.inside = {};
   absl::Status aborted = absl::AbortedError("the step ends");
   aborted.SetPayload("type.googleapis.com/tensorflow.DerivedStatus", absl::Cord("yes"));
   return {{"call", seed(kMessage, plugin::encode(call))},
@@ -83,10 +98,13 @@ Seeds seeds() {
           {"cancel", seed(kMessage, plugin::encode(cancel))},
           {"enqueue", seed(kMessage, plugin::encode(enqueue))},
           {"end_stream", seed(kMessage, plugin::encode(ended))},
+          {"step", seed(kMessage, plugin::encode(step))},
+          {"body_lent", seed(kMessage, plugin::encode(body_lent))},
+          {"all_lent", seed(kMessage, plugin::encode(all_lent))},
           {"status", seed(kStatus, plugin::encode_status(aborted))}};
 }
 
-[[maybe_unused]] const bool kAdded = add_target({"control_message", run, seeds});
+[[maybe_unused]] const bool kAdded = add_target({"call_message", run, seeds});
 
 }  // namespace
 }  // namespace farwrite::fuzz

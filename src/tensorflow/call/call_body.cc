@@ -1,0 +1,175 @@
+#include "call/call_body.h"
+
+#include <cstring>
+#include <utility>
+
+#include "base/work_queue.h"
+#include "memory/staging.h"
+#include "tensor/arrival_table.h"
+#include "tensor/fetch.h"
+#include "tensor/receive.h"
+#include "tensorflow/core/framework/allocator.h"
+#include "tensorflow/core/framework/tensor_shape.h"
+#include "tensorflow/core/platform/env.h"
+
+namespace farwrite::plugin {
+namespace {
+
+namespace tf = ::tensorflow;
+
+constexpr int kTriesForRoom = 100;
+
+void send_surely(std::shared_ptr<PeerProcess> peer, fw_device* device, CallMessage message,
+                 CallBody body, int tries_for_room) {
+  const absl::Status sent = send_call(*peer, device, message, body);
+  if (sent.ok() || peer->ended()) return;
+  if (absl::IsResourceExhausted(sent) && message.ok && --tries_for_room == 0) {
+    message.ok = false;
+    body = CallBody::of(sent);
+  }
+  WorkQueue::of_process().submit_later(
+      kTryAgain,
+      [peer = std::move(peer), device, message, body = std::move(body), tries_for_room]() mutable {
+        send_surely(std::move(peer), device, message, std::move(body), tries_for_room);
+      });
+}
+
+}  // namespace
+
+bool may_be_sent(const google::protobuf::Message& message) {
+  return message.ByteSizeLong() <= INT32_MAX;
+}
+
+CallBody CallBody::of(const google::protobuf::Message& message) {
+  CallBody body;
+  body.bytes = message.ByteSizeLong();
+  body.write_to = [&message, bytes = static_cast<int>(body.bytes)](char* to) {
+    (void)message.SerializeToArray(to, bytes);  // its size is known, and it has all fields
+  };
+  return body;
+}
+
+CallBody CallBody::of(std::shared_ptr<const google::protobuf::Message> message) {
+  CallBody body = of(*message);
+  body.write_to = [owner = std::move(message), write = std::move(body.write_to)](char* to) {
+    write(to);
+  };
+  return body;
+}
+
+CallBody CallBody::of(const absl::Status& failure) {
+  CallBody body;
+  body.head = encode_status(failure);
+  return body;
+}
+
+absl::Status send_call(PeerProcess& peer, fw_device* device, CallMessage message,
+                       const CallBody& body) {
+  message.head_bytes = body.head.size();
+  message.body_bytes = body.bytes;
+  message.inside = body.head;
+  std::string inside = encode(message);
+  if (peer.takes(inside.size() + body.bytes)) {
+    const std::size_t fields_and_head = inside.size();
+    inside.resize(fields_and_head + body.bytes);
+    if (body.bytes > 0) body.write_to(inside.data() + fields_and_head);
+    return peer.send(inside, kCallTag);
+  }
+  if (!peer.takes(inside.size()) || body.bytes == 0) message.inside = {};
+  void* memory = nullptr;
+  auto lent = std::make_unique<Lent>();
+  lent->copy = stage_room(device, message.lent_bytes(), &memory);
+  if (lent->copy == nullptr) {
+    return absl::ResourceExhaustedError("Farwrite: no registered memory for the " +
+                                        std::to_string(message.lent_bytes()) +
+                                        " bytes of a call; raise FARWRITE_SEND_LIMIT");
+  }
+  char* const bytes = static_cast<char*>(memory);
+  if (!message.head_inside()) {
+    std::memcpy(bytes, body.head.data(), body.head.size());
+    // Nothing of what was there leaves the process.
+    std::memset(bytes + body.head.size(), 0, message.body_at() - body.head.size());
+  }
+  if (body.bytes > 0) body.write_to(bytes + message.body_at());
+  const absl::Status sent =
+      peer.lend(encode(message), memory, message.lent_bytes(), std::move(lent), kCallTag);
+  return sent.ok() ? sent : absl::UnavailableError(sent.message());
+}
+
+void send_surely(std::shared_ptr<PeerProcess> peer, fw_device* device, CallMessage message,
+                 CallBody body) {
+  send_surely(std::move(peer), device, message, std::move(body), kTriesForRoom);
+}
+
+ArrivedCall::ArrivedCall(const CallMessage& message, View lent, const PeerProcess& peer)
+    : message_(message),
+      inside_(message.inside),
+      lent_(std::move(lent)),
+      read_lane_(peer.lane_of(message.lent_bytes())) {
+  message_.inside = {};
+}
+
+CallMessage ArrivedCall::message() const {
+  CallMessage message = message_;
+  message.inside = inside_;
+  return message;
+}
+
+void ArrivedCall::see(const Schedule& schedule, std::function<bool()> given_up,
+                      std::function<void(absl::Status)> seen) {
+  const std::uint64_t bytes = message().lent_bytes();
+  if ((lent_ != nullptr) != (bytes > 0)) {
+    seen(absl::InternalError("Farwrite: a call came without its body"));
+    return;
+  }
+  if (lent_ == nullptr) {
+    seen(absl::OkStatus());
+    return;
+  }
+  const auto arrival = std::make_shared<Arrival>();
+  arrival->kind = PushKind::kAlias;
+  arrival->dtype = tf::DT_UINT8;
+  arrival->shape = tf::TensorShape({static_cast<std::int64_t>(bytes)});
+  arrival->tensor_bytes = bytes;
+  arrival->lent = std::move(lent_);
+  arrival->read_lane = read_lane_;
+  is_own_ = must_fetch(*arrival);
+  if (is_own_) {
+    fetch(std::move(*arrival), tf::cpu_allocator(),
+          [this, schedule, seen = std::move(seen)](absl::Status status, Arrival fetched) {
+            seen_ = std::move(fetched.tensor);
+            schedule([seen, status = std::move(status)] { seen(status); });
+          });
+    return;
+  }
+  const auto look = [this, arrival, seen = std::move(seen)](absl::Status ready) {
+    seen(ready.ok() ? materialize(std::move(*arrival), &seen_) : std::move(ready));
+  };
+  if (ready(*arrival)) {
+    schedule([look] { look(absl::OkStatus()); });
+  } else {
+    // The first view waits for the peer.
+    tf::Env::Default()->SchedClosure([arrival, look, given_up = std::move(given_up)] {
+      look(wait_until_ready(*arrival, given_up));
+    });
+  }
+}
+
+std::string_view ArrivedCall::head() const {
+  if (message().head_inside()) return std::string_view(inside_).substr(0, message_.head_bytes);
+  return {static_cast<const char*>(seen_.data()), message_.head_bytes};
+}
+
+std::string_view ArrivedCall::body() const {
+  const CallMessage sizes = message();
+  if (sizes.all_inside()) return std::string_view(inside_).substr(message_.head_bytes);
+  return {static_cast<const char*>(seen_.data()) + sizes.body_at(), message_.body_bytes};
+}
+
+bool ArrivedCall::parse(google::protobuf::Message* message) const {
+  const std::string_view bytes = body();
+  return bytes.size() <= INT32_MAX &&
+         message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+}
+
+}  // namespace farwrite::plugin
