@@ -39,7 +39,7 @@ bool may_be_sent(const google::protobuf::Message& message);
 // has not taken fills the queue.
 absl::Status send_call(PeerProcess& peer, fw_device* device, CallMessage message,
                        const CallBody& body);
-// For what somebody waits for: tries again until it has been sent or the peer has ended. An answer
+// For what a caller waits for: tries again until it has been sent or the peer has ended. An answer
 // for which there is no room for a while becomes an error.
 void send_surely(std::shared_ptr<PeerProcess> peer, fw_device* device, CallMessage message,
                  CallBody body);
@@ -69,7 +69,7 @@ class ArrivedCall {
   std::string_view head() const;
   std::string_view body() const;
   // Of what was lent: a tensor of its bytes, in which the body begins at message().body_at(). Of a
-  // peer's memory, nobody may write into it, and its buffer says so; what was read is this
+  // peer's memory, nothing may write into it, and its buffer says so; what was read is this
   // process' own. Empty if all is inside.
   const tensorflow::Tensor& seen() const { return seen_; }
   bool is_own() const { return is_own_; }

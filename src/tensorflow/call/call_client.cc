@@ -23,7 +23,7 @@ bool CallClient::begin(Call call, const CallBody& body) {
   const Number number = message.call;
   const absl::Status sent = send_call(*begun->peer, device_, message, body);
   if (!sent.ok()) return take(number) == nullptr;  // has it ended meanwhile?
-  // The peer may have ended before it could be known that somebody waits, and the call may have
+  // The peer may have ended before it could be known that a caller waits, and the call may have
   // been cancelled before the peer knew of it.
   if (begun->peer->ended()) {
     if (CallRef ended = take(number)) end_soon(std::move(ended), begun->peer->gone());

@@ -59,7 +59,7 @@ class CallService {
                     View lent);
   // Ends the call. `body` is the answer, or that of an error if not `ok`.
   void answer(const ServedCall& call, bool ok, CallBody body);
-  // Cancels what it has called, as gRPC does: nobody awaits the answers.
+  // Cancels what it has called, as gRPC does: no caller awaits the answers.
   void peer_ended(const PeerProcess* peer);
 
  private:
