@@ -13,7 +13,7 @@ from farwrite_bench.gpu.run import LIMIT, Result, run
 from farwrite_bench.harness import option
 from farwrite_bench.harness.benchmark import Benchmark, Progress
 from farwrite_bench.harness.chart import BySize
-from farwrite_bench.harness.column import Column, Table
+from farwrite_bench.harness.column import Column, Table, marked
 from farwrite_bench.ratio import ratio_of_rounds
 from farwrite_bench.record import Record
 from farwrite_bench.report.parts import Card, Facts, Gain, Row
@@ -174,8 +174,8 @@ def gains(facts: Facts) -> list[Gain]:
 
 def target(row: Row) -> str | None:
     """Write the target of a row, and whether it was met."""
-    mark = {True: " ok", False: " MISSED", None: ""}[row["target_met"]]
-    return None if row["target"] is None else f">={row['target']}{mark}"
+    least = None if row["target"] is None else f">={row['target']}"
+    return marked(least, row["target_met"])
 
 
 def _chart(title: str, *operations: str) -> BySize:

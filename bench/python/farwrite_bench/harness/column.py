@@ -50,6 +50,12 @@ def spread(head: str, key: str, form: str) -> Column:
     return Column(head, key, write)
 
 
+def marked(target: str | None, met: bool | None) -> str | None:
+    """Write a target, and whether it was met; None where there is none."""
+    mark = {True: " ok", False: " MISSED", None: ""}[met]
+    return None if target is None else f"{target}{mark}"
+
+
 @dataclass(frozen=True)
 class Table:
     """One table."""

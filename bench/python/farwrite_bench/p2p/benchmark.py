@@ -12,7 +12,7 @@ from farwrite.units import format_size
 from farwrite_bench.harness import option
 from farwrite_bench.harness.benchmark import Benchmark, Progress
 from farwrite_bench.harness.chart import Bars, BySize, Chart
-from farwrite_bench.harness.column import Column, Table, span
+from farwrite_bench.harness.column import Column, Table, marked, span
 from farwrite_bench.harness.memory import affordable_pool
 from farwrite_bench.machine import machine
 from farwrite_bench.options import size, sizes
@@ -222,11 +222,6 @@ def _moved(key: str) -> Callable[[Row], Any]:
     return lambda row: row[key] if row["op"] != "notify" else None
 
 
-def _target(row: Row) -> str | None:
-    mark = {True: " ok", False: " MISSED", None: ""}[row["target_met"]]
-    return f"{row['target']}{mark}" if row["target"] else None
-
-
 def _registrations(row: Row) -> int:
     return sum(side[name] for side in row["counters"].values() for name in side if name != "copies")
 
@@ -319,7 +314,7 @@ BENCHMARK: Benchmark[Plan | HostPlan] = Benchmark(
                     ),
                 ),
                 Column("unread", _moved("ratio_unread"), ".2f"),
-                Column("target", _target),
+                Column("target", lambda row: marked(row["target"], row["target_met"])),
                 Column("copies", "copies", "g"),
                 Column("regs", "registrations"),
                 Column(

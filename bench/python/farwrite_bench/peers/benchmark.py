@@ -11,7 +11,7 @@ from farwrite.units import format_size
 from farwrite_bench.harness import option
 from farwrite_bench.harness.benchmark import Benchmark, Progress
 from farwrite_bench.harness.chart import BySize
-from farwrite_bench.harness.column import Column, Table, ratio
+from farwrite_bench.harness.column import Column, Table, marked, ratio
 from farwrite_bench.harness.memory import affordable_pool
 from farwrite_bench.options import sizes
 from farwrite_bench.p2p.plan import POOL_BYTES, QUICK_POOL_BYTES
@@ -152,9 +152,8 @@ def _last(row: Row) -> str | None:
         what = f"missing: {row['install']}" if row["missing"] else f"failed: {row['error']}"
         line = what.splitlines()[0]
         return line if len(line) <= WIDEST else f"{line[: WIDEST - 3]}..."
-    if row["target"] is None:
-        return None
-    return f">={row['target']:.2f}x {'ok' if row['target_met'] else 'MISSED'}"
+    least = None if row["target"] is None else f">={row['target']:.2f}x"
+    return marked(least, row["target_met"])
 
 
 def _chart(title: str, y: str, value: str, **more: Any) -> BySize:
