@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,8 @@ import pytest
 
 from farwrite.errors import ResourceExhausted
 from farwrite_bench.benchmarks import benchmarks
-from farwrite_bench.harness import option
-from farwrite_bench.harness.benchmark import Benchmark
+from farwrite_bench.harness import command, option
+from farwrite_bench.harness.benchmark import Benchmark, stage
 from farwrite_bench.harness.chart import Bars, BySize
 from farwrite_bench.harness.column import Column, Table, ratio, span, spread
 from farwrite_bench.harness.command import add_parser
@@ -228,3 +229,33 @@ def test_the_page_has_what_the_declaration_says(tmp_path: Path) -> None:
     (title, heads, shown) = section.tables(facts)[0]
     assert (title, list(heads)[:2], len(shown)) == ("Echoes", ["size", "way"], 2)
     assert section.cards(facts) == [("2.0x", "as loud, echo")]
+
+
+def test_the_file_of_a_long_run_is_written_while_it_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "echo.json"
+    seen = []
+
+    def measure(plan: argparse.Namespace, *_: Any) -> Iterator[dict[str, Any]]:
+        row = ECHO.measure(plan, lambda *_: None, tmp_path)["rows"][0]
+        for count in (1, 2, 3):
+            yield {"rows": [row] * count, "settings": {"count": count}}
+            seen.append(json.loads(file.read_text()))
+        raise ResourceExhausted("no more")
+
+    benchmark = replace(ECHO, measure=measure)
+    arguments = parse("--json", str(file))
+    with pytest.raises(ResourceExhausted):
+        command.run(benchmark, arguments)
+    assert [len(facts["rows"]) for facts in seen] == [1, 2, 3]
+    assert seen[-1]["settings"] == {"count": 3}, "what was measured goes before the plan's"
+    assert "echoes" not in capsys.readouterr().out
+
+
+def test_the_stages_of_a_run_share_its_progress() -> None:
+    shown: list[tuple[float, str]] = []
+    inner = stage(lambda share, what="": shown.append((share, what)), 1, 4, "gru")
+    inner(0.0)
+    stage(inner, 1, 2)(1.0, "step")
+    assert shown == [(0.25, "gru"), (0.5, "gru, step")]
