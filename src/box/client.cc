@@ -76,7 +76,7 @@ Result<Segment> Client::attach(std::string_view name, std::chrono::nanoseconds t
   if (!answer.ok() && answer.status().code() == StatusCode::kDeadlineExceeded) {
     return Status::error(StatusCode::kDeadlineExceeded,
                          {.operation = "attach a segment", .peer = server().endpoint.to_string()},
-                         "nobody has created '" + std::string(name) + "' in time",
+                         "no process created '" + std::string(name) + "' in time",
                          "create it, or allow more time");
   }
   return segment_of(attached(state_, answer));

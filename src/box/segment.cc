@@ -100,7 +100,7 @@ Update Segment::post(const Change& change) const {
   // instead, the server may still read it: then the change is settled when the lease has ended. A
   // copy is freed when the server has let go of it.
   const std::shared_ptr<void> unsettled(nullptr, [state](void*) {
-    state->finish(Status(StatusCode::kCancelled, "change a segment: nobody answered"));
+    state->finish(Status(StatusCode::kCancelled, "change a segment: the server did not answer"));
   });
   client->post(
       std::move(request), lendable->memory, [owner = lendable->owner, unsettled] {},

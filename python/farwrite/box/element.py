@@ -153,7 +153,7 @@ def layout_of(operation: str, shape: Shape, dtype: object) -> Layout:
     itemsize = Layout(text, ()).itemsize
     if itemsize == 0:
         raise InvalidArgument(
-            f"{operation}: dtype {shown(dtype)} has elements of 0 bytes, which nobody can read;"
+            f"{operation}: dtype {shown(dtype)} has elements of 0 bytes, which cannot be read;"
             " give one with bytes"
         )
     lengths = checked_shape(operation, shape)

@@ -216,7 +216,7 @@ def test_a_payload_that_cannot_be_made_is_refused(words: list[str], message: str
     ("words", "message"),
     [
         (["speed"], "no benchmark 'speed'; use latency, bandwidth, ps-throughput, mimic"),
-        (["--nodes", "1"], "1 node has nobody to call; use 2 or more"),
+        (["--nodes", "1"], "1 node has no other node to call; use 2 or more"),
         (["--size", "0"], "has no sizes of 1 byte or more"),
         (["--seconds", "0"], "is no length of a turn"),
         (["--transport", "rdma"], "invalid choice"),

@@ -199,5 +199,5 @@ def test_every_call_ends_by_its_limit_when_the_server_is_stopped(fabric: str) ->
             if not right:
                 wrong[name] = outcome
         assert not wrong
-        assert "nobody has created" not in str(found["client.attach"])
+        assert "no process created" not in str(found["client.attach"])
         calls.close()

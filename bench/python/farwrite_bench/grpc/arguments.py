@@ -186,7 +186,7 @@ def _argument(text: str) -> tuple[str, int]:
 def _nodes(text: str) -> int:
     nodes = count(text)
     if nodes < 2:
-        raise argparse.ArgumentTypeError("1 node has nobody to call; use 2 or more")
+        raise argparse.ArgumentTypeError("1 node has no other node to call; use 2 or more")
     return nodes
 
 
