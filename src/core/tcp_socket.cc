@@ -148,7 +148,8 @@ Result<Listener> listen_tcp(const Endpoint& endpoint, const PortRange& range) {
         {kOperation, endpoint.to_string()},
         taken ? "another socket already listens there" : "this host cannot listen on the address",
         failed,
-        taken ? "choose another port, or 0 for a free one" : "choose an address of this host");
+        taken ? "choose another port, or 0 for a free one"
+              : "choose an address of this host (FARWRITE_LISTEN)");
   }
   leave_at_fork(listener.socket.get());
   sockaddr_storage bound{};

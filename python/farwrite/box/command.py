@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from farwrite.box.client import connect
 from farwrite.box.segment import SegmentInfo
 from farwrite.box.server import serve
-from farwrite.errors import InvalidArgument, NotFound
+from farwrite.errors import InvalidArgument, NotFound, Unauthenticated
 from farwrite.units import format_size, parse_seconds, parse_size
 
 if TYPE_CHECKING:
@@ -129,8 +129,11 @@ def run_serve(arguments: argparse.Namespace) -> int:
 def run_list(arguments: argparse.Namespace) -> int:
     """Print the table."""
     _use_token_file(arguments.token_file)
-    with connect(arguments.endpoint, timeout=5.0) as client:
-        print("\n".join(table(client.list())))
+    try:
+        with connect(arguments.endpoint, timeout=5.0) as client:
+            print("\n".join(table(client.list())))
+    except Unauthenticated as error:
+        raise Unauthenticated(f"{error}; here, --token-file names the file") from None
     return 0
 
 

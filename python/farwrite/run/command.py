@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 NO_PROGRAM = 126
 NO_SUCH_COMMAND = 127
 """The exit statuses that a shell gives in these cases."""
+NAMED = "farwrite run -- python train.py"
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -95,7 +96,8 @@ def run(arguments: argparse.Namespace) -> int:
     if command[:1] == ["--"]:
         command = command[1:]
     if not command:
-        raise InvalidArgument("farwrite run: name a command: farwrite run -- python train.py")
+        example = "farwrite run --grpc -- ./server" if arguments.grpc else NAMED
+        raise InvalidArgument(f"farwrite run: name a command: {example}")
     if arguments.grpc:
         return _run_grpc(command, arguments)
     if arguments.require:

@@ -66,6 +66,10 @@ def _missing(word: str) -> str:
         return f"there is no such file{hint or '; check its path'}"
     if word and path.is_file():
         return f"PATH has no such program, and the file is in this folder; {_remedy(path)}"
+    if path.suffix == ".py":
+        return "PATH has no such program; name its interpreter before it: python " + shlex.quote(
+            word
+        )
     names = {name for folder in os.get_exec_path() for name in _names(Path(folder))}
     hint = did_you_mean(word, sorted(names))
     return f"PATH has no such program{hint or '; check its name, or give its path'}"

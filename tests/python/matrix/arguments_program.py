@@ -199,7 +199,7 @@ def try_values(pair: Pair, fabric: str, peer: PeerProcess) -> Iterator[str | Non
     yield pair.after(fabric)
 
 
-def main(fabric: str, part: str = "") -> int:
+def main(fabric: str = "", part: str = "") -> int:
     faulthandler.enable()
     command_line.check(fabric, program.FABRICS, "fabric")
     if not any(pairs(part)):

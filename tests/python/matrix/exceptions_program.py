@@ -130,7 +130,7 @@ class Interrupted:
         self._dropped.append(report.exc_type)
 
 
-def main(fabric: str, part: str = "", place: str = "0") -> int:
+def main(fabric: str = "", part: str = "", place: str = "0") -> int:
     faulthandler.enable()
     command_line.check(fabric, program.FABRICS, "fabric")
     chosen = [made for made in rows() if part in made.name and not made.waits("none", fabric)]

@@ -102,7 +102,7 @@ def end_as_a_program_does(fabric: str, problems: Problems) -> None:
             problems.add(f"the end of {name}: {status}", fabric)
 
 
-def main(fabric: str) -> int:
+def main(fabric: str = "") -> int:
     faulthandler.enable()
     check(fabric, program.FABRICS, "fabric")
     problems = Problems()

@@ -79,7 +79,7 @@ OWN = {"channel": "Notifications", "box": "Updates"}
 """What would wait for its own thread. Others may wait in there as long as they like."""
 
 
-def main(fabric: str, *handlers: str) -> int:
+def main(fabric: str = "", *handlers: str) -> int:
     faulthandler.enable()
     check(fabric, program.FABRICS, "fabric")
     for handler in handlers or ("",):

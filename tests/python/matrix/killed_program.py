@@ -134,7 +134,7 @@ def calls_that_need_the_peer() -> list[Made]:
     return [made for made in calls(closing=False) if made.row.kind == "peer"]
 
 
-def main(fabric: str, points: str, wanted: str = "*", number: str = "") -> int:
+def main(fabric: str = "", points: str = "", wanted: str = "*", number: str = "") -> int:
     check(fabric, program.FABRICS, "fabric")
     for point in points.split(","):
         check(point, WHERE, "point")

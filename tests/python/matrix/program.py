@@ -20,6 +20,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -278,7 +279,7 @@ def under(fault: str, fabric: str, during: bool = False, counting: bool = False)
     return [problem for problem in problems if problem is not None]
 
 
-def main(fabric: str, *words: str) -> int:
+def main(fabric: str = "", *words: str) -> int:
     faulthandler.enable()
     check(fabric, FABRICS, "fabric")
     during = ["during"] if words[:1] == ("during",) else []
@@ -301,8 +302,14 @@ def main(fabric: str, *words: str) -> int:
     for fault in faults:
         under_way(fabric, *during, fault)
         before = held.settled()
-        for problem in under(fault, fabric, bool(during), fault in UNDONE and not during):
-            problems.add(f"{fault}: {problem}", fabric, *during, fault, *call_in(problem, known))
+        try:
+            found = under(fault, fabric, bool(during), fault in UNDONE and not during)
+        except Exception as error:  # of this program: what the line repeats is known all the same
+            traceback.print_exc()
+            found = [f"{type(error).__name__}: {error}"]
+        for problem in found:
+            repeat = call_in(problem, known) or named
+            problems.add(f"{fault}: {problem}", fabric, *during, fault, *repeat)
         if left := held.not_given_back(before):
             problems.add(f"{fault}: {left}", fabric, *during, fault, *named)
     for problem in under("none", "shm"):

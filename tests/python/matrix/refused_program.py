@@ -175,7 +175,7 @@ class JumpingClock(Strikes):
         self.injection.jump_clock(0)
 
 
-def main(fabric: str, points: str, wanted: str = "*", number: str = "") -> int:
+def main(fabric: str = "", points: str = "", wanted: str = "*", number: str = "") -> int:
     check(fabric, program.FABRICS, "fabric")
     for point in points.split(","):
         check(point.removesuffix("+").removeprefix("far-"), ("clock", *POINTS), "point")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from farwrite.cli_parser import did_you_mean
 from farwrite.units import parse_seconds
 from farwrite_bench.grpc.payload import (
     CATEGORIES,
@@ -172,7 +173,10 @@ def _add_pace(parser: argparse.ArgumentParser) -> None:
 
 def _benchmark(text: str) -> str:
     if text not in BENCHMARKS:
-        raise argparse.ArgumentTypeError(f"no benchmark {text!r}; use {', '.join(BENCHMARKS)}")
+        hint = did_you_mean(text, BENCHMARKS)
+        raise argparse.ArgumentTypeError(
+            f"no benchmark {text!r}{hint or '; use ' + ', '.join(BENCHMARKS)}"
+        )
     return text
 
 
