@@ -339,7 +339,7 @@ class TensorSender(
         )
         completion = Completion(native)
         if native.done():
-            native.wait(0)  # a refusal is the caller's to hear at once
+            native.wait(0)  # the caller gets a refusal at once
         return completion
 
     def stats(self) -> TensorStats:

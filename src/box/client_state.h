@@ -97,7 +97,7 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
   // open meanwhile, so that the server learns of the end. kCancelled after close().
   Result<std::shared_ptr<const void>> begin_view();
 
-  // Segments hear when theirs was freed.
+  // Segments are notified when theirs was freed.
   void add_segment(const std::shared_ptr<SegmentState>& segment);
 
   struct Counters {

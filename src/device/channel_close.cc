@@ -96,8 +96,8 @@ void ChannelState::say_fin_if_due() {
 }
 
 bool ChannelState::finish_is_due() {
-  // A peer that maps our memory and never hears FIN would wait for it until we end. A FIN that the
-  // socket has not taken yet goes first; tick() asks again.
+  // A peer that maps our memory and never receives FIN would wait for it until we end. A FIN that
+  // the socket has not taken yet goes first; tick() asks again.
   return life_.finish_is_due() && (life_.peer_gone() || control_->all_sent());
 }
 

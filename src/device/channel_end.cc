@@ -2,7 +2,7 @@
 //
 // After the peer has gone, pollers serve every lane until it holds nothing more, whichever thread
 // took the notifications before; a waiting thread helps. Only then do we say FIN: memory that the
-// peer lent just before it closed is still looked at. Only then do waiters hear of the end, and the
+// peer lent just before it closed is still looked at. Only then do waiters get the end, and the
 // handler.
 #include "core/channel_end.h"
 

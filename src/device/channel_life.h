@@ -89,7 +89,7 @@ class ChannelLife {
   void fin_is_sent();
   void fin_is_received();
   // Closed, and nothing waits for the link: the peer and its readers are gone, or each side has
-  // heard the other's FIN.
+  // received the other's FIN.
   bool finish_is_due() const;
   Turn begin_finishing(core::Deadline deadline);
   void end_finishing(bool finished);

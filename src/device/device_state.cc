@@ -8,9 +8,9 @@
 #include "core/option_table.h"
 #include "core/tls_library.h"
 #include "core/trace.h"
+#include "device/fabrics.h"
 #include "device/identity.h"
 #include "device/placement.h"
-#include "device/fabrics.h"
 #include "gpu/gpu_counters.h"
 #include "memory/copy.h"
 #include "memory/forked_readers.h"
@@ -257,7 +257,7 @@ Result<std::vector<FabricKey>> DeviceState::register_segment(
     }
     refused = key.status();
     if (!on_gpu && (!can.may_refuse_segments || fabrics_.size() == 1)) return refused;
-    // A peer that needs this fabric hears that the descriptor has no key for it.
+    // A peer that needs this fabric is answered that the descriptor has no key for it.
     if (on_gpu && warned_of_gpus_.exchange(true)) continue;
     core::log(core::LogLevel::kWarning,
               "peers cannot reach " + std::string(on_gpu ? "a GPU's memory" : "a memory segment") +

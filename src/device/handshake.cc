@@ -37,7 +37,7 @@ Result<Frame> expect(core::ByteStream& stream, FrameType type, core::Deadline de
 
 // Tells the peer why before giving up, as far as it still listens; `reason` comes back.
 Status refuse(core::ByteStream& stream, core::Deadline deadline, const Status& reason) {
-  // The error that counts is `reason`; a peer that is gone does not need to hear it.
+  // The error that counts is `reason`; a peer that is gone does not need it.
   (void)send_frame(stream, FrameType::kRefuse, view(core::status_to_bytes(reason)), deadline,
                    kConnect);
   return reason;

@@ -9,8 +9,8 @@
 
 namespace farwrite::device {
 
-// The peer hears of every lease that is dropped here, and then, once, that no more are held. It
-// uses the memory again from then on. Thread-safe.
+// The peer is notified of every lease that is dropped here, and then, once, that no more are held.
+// It uses the memory again from then on. Thread-safe.
 //
 // One thread at a time tells the peer of dropped leases; what others drop meanwhile goes with the
 // next record, so a burst costs few records and a full ring holds one of them back and no more.

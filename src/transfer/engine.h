@@ -133,7 +133,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   // A tensor of so many bytes was offered for want of a slot, and more will come: opens slots soon,
   // on a thread of the user's.
   void want(std::string_view edge, std::uint64_t bytes, std::uint32_t lane);
-  // Abort: what was pushed before the sender hears of it is stale.
+  // Abort: what was pushed before the sender receives it is stale.
   void abort(const std::string& edge, std::uint32_t lane, std::uint32_t round);
   // The sender has closed: the edge's slots stay free when their tensors go.
   void stop_granting(const std::string& edge) {

@@ -111,7 +111,7 @@ Status ReceiverState::announce() {
   const Completion sent = port_->engine().send({record.data(), record.size()},
                                                tag_of(RecordType::kEdge), options_.lane);
   if (sent.done() && !sent.wait().ok()) {
-    // The peer has not heard of the edge, and must not hear of its end.
+    // The peer does not have the edge yet, and must not receive its end.
     port_->remove_receiver(name_, terms_.edge);
     return sent.wait();
   }

@@ -206,7 +206,7 @@ Completion SenderState::send_now(const TensorSpec& spec, ByteView bytes,
   port_->drain(channel_);
   if (taken.has_value()) port_->engine().put_back(*taken, edge_->record.lane);
   const std::lock_guard lock(port_->mutex());
-  // The receiver may have closed while we wrote: that is what the caller should hear.
+  // The receiver may have closed while we wrote: that is the error to report.
   if (Status end = over(); !end.ok()) return Completion(std::move(end));
   return sent;
 }

@@ -1,4 +1,4 @@
-// How a user hears that the peer has gone.
+// How a user learns that the peer has gone.
 #include <atomic>
 #include <cstdint>
 

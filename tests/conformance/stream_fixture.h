@@ -45,7 +45,7 @@ class Streaming : public ConformancePair {
     ASSERT_OK(far);
     near_streams_ = *std::move(near);
     far_streams_ = *std::move(far);
-    ++number_;  // the peer may still hear of the stream before
+    ++number_;  // the peer may still receive records of the stream before
     near_end_ = must_open(near_streams_, number_);
     far_end_ = must_open(far_streams_, number_);
   }

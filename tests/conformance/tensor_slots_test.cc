@@ -100,7 +100,7 @@ TEST_P(TensorSlots, ResetDropsWhatTheSenderSentBeforeItHeardOfIt) {
     ASSERT_OK(edge.receiver.reset());
     ASSERT_OK(send(edge.sender, spec, 2));
     EXPECT_TRUE(holds(view.data(), view.size(), 1)) << "views stay";
-    // The sender may have heard of the reset or not; the next one comes after it has.
+    // The sender may have received the reset or not; the next one comes after it has.
     EXPECT_TRUE(eventually([&] {
       auto next = edge.receiver.try_receive();
       const TensorStats stats = edge.receiver.stats();

@@ -19,7 +19,7 @@ class ChildProcess {
   // Waits for the child's next line that starts with `word` and returns the rest of it. Fails the
   // test, with everything the child said, if the child ends or a minute passes before.
   std::string wait_for(const std::string& word);
-  // A line for RoleIo::hear().
+  // A line for `RoleIo::hear()`.
   void tell(const std::string& line);
 
   void stop();  // SIGSTOP; returns once the process is stopped

@@ -49,7 +49,7 @@ TEST_F(Leaks, NoneInFiftyConversationsOfTwoDevices) {
 }
 
 // Two threads drop the last two leases at once, when all that is left to say is that none is held.
-// Either may end the channel; the peer must have heard it by then, or it keeps the channel for
+// Either may end the channel; the peer must have received it by then, or it keeps the channel for
 // ever.
 TEST_F(Leaks, NoneWhenTwoThreadsDropTheLastLeasesAtOnce) {
   Device server = open_device();

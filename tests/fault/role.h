@@ -1,7 +1,7 @@
 // Roles: what this test program does as a child process of another program.
 //
-// A role talks to its test in lines: say() on stdout, hear() from stdin. Its input ends when the
-// test is done with it, and then it should return.
+// A role talks to its test in lines: `say()` on stdout, `hear()` from stdin. Its input ends when
+// the test is done with it, and then it should return.
 #pragma once
 
 #include <optional>

@@ -25,7 +25,7 @@ constexpr std::chrono::milliseconds kStoppedFor(800);
 
 TensorSpec words_spec() { return {"<u8", 8, {kWords}}; }
 
-// Sends tensors full of 1, 2, 3 ... to the endpoint until it hears a line; says how many.
+// Sends tensors full of 1, 2, 3 ... to the endpoint until it reads a line; says how many.
 int stream_source(const Arguments& arguments) {
   auto device = Device::open(options_of(arguments.at(1)));
   FARWRITE_REQUIRE_OK(device.status());

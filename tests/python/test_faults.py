@@ -211,7 +211,7 @@ def test_a_stopped_peer_is_silent_and_comes_back(make_link: Callable[..., Link])
     link.peer.run(_write, "back", [1, 2, 3, 4])
     link.channel.wait_notification(20)
     assert inbox.array.tolist() == [1, 2, 3, 4]
-    # The notification, through shared memory, may overtake the control message it is heard by.
+    # The notification, through shared memory, may overtake the control message that reports it.
     _eventually(lambda: link.channel.peer_state is fw.PeerState.ALIVE)
     assert link.channel.stats().silences >= 1
 

@@ -268,7 +268,7 @@ def test_reset_drops_what_came_before(pair: Pair) -> None:
     assert receiver.receive(10)[0] == 0
     receiver.reset()
     assert receiver.try_receive() is None
-    sender.stats()  # hears of the reset
+    sender.stats()  # receives the reset
     sender.send(np.full(4, 9, "i4")).wait(10)
     assert receiver.receive(10)[0] == 9
     stats = receiver.stats()

@@ -428,7 +428,7 @@ def freeze(asker: Asker, channel: fw.Channel) -> None:
     channel.notify(REPORT).wait(WAIT)
     report = json.loads(channel.wait_notification(WAIT).message)
     assert report == {"count": BACKLOG, "in_order": True, "inbox": checksum(source)}, report
-    until = time.monotonic() + WAIT  # the report may overtake the control message that is heard
+    until = time.monotonic() + WAIT  # the report may overtake the control message that is read
     while channel.peer_state is not fw.PeerState.ALIVE:
         assert time.monotonic() < until, "a peer that went on was never called alive"
         time.sleep(0.1)

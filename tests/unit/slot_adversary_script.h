@@ -18,7 +18,7 @@ enum class SlotViolation {
   kTorn,         // a tensor was received before all of it was there
   kViewChanged,  // bytes changed under a living view
   kOrder,        // tensors came out of order, or twice
-  kAborted,      // a tensor was received that was sent before the abort was heard of
+  kAborted,      // a tensor was received that was sent before the abort arrived
   kWrongTensor,  // other bytes than those of the tensor that was offered
   kUnbalanced,   // a credit was lost or came back twice, or a tensor was lost
   kNeverEnding,  // the run never came to rest

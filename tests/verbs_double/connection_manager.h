@@ -1,8 +1,8 @@
 // ConnectionManager: rdma_cm of a software RNIC (RDMA_PS_TCP, reliable connections).
 //
 // As with the real one, part of the work happens in get_cm_event(): the side that connects takes
-// its queue pair to RTS when it fetches the answer, and only then does the other side hear
-// ESTABLISHED. On InfiniBand and RoCE, DISCONNECTED leaves the queue pair of who hears it as it is;
+// its queue pair to RTS when it fetches the answer, and only then does the other side get
+// ESTABLISHED. On InfiniBand and RoCE, DISCONNECTED leaves the queue pair of its receiver as it is;
 // on iWARP, it is in error by then.
 #pragma once
 
@@ -42,7 +42,7 @@ enum class CmState {
   kRouteResolved,
   kConnecting,  // asked
   kRequested,   // was asked
-  kAccepted,    // said yes, has not heard that it arrived
+  kAccepted,    // accepted, and has no event yet that it arrived
   kConnected,
   kDisconnecting,  // said goodbye
   kPeerLeft,       // was told goodbye

@@ -66,7 +66,7 @@ struct WireOptions {
   std::chrono::microseconds rnr_wait{100};
   // RDMA_CM_EVENT_UNREACHABLE comes after this long.
   std::chrono::milliseconds connect_timeout{100};
-  // Who has called disconnect() hears DISCONNECTED when the peer answers by disconnect() or
+  // The side that called disconnect() gets DISCONNECTED when the peer answers by disconnect() or
   // destroy_id(), or after this long.
   std::chrono::milliseconds disconnect_timeout{200};
   // TIMEWAIT_EXIT follows DISCONNECTED by this much (not on iWARP); negative: never.

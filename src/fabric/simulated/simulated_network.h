@@ -32,8 +32,8 @@ class SimulatedNetwork {
   std::vector<std::string> addresses() const;
 
   // The fabric's process dies. What it had on the wire is gone, what had arrived stays. Operations
-  // of its peers end with kPeerDead and their observers hear of it, in this thread. A restart is a
-  // new fabric with a new address. An unknown address is ignored.
+  // of its peers end with kPeerDead and their observers are notified, in this thread. A restart is
+  // a new fabric with a new address. An unknown address is ignored.
   void kill(std::string_view address);
   // While true, nothing reaches the fabric and nothing of it reaches a peer; no observer is told.
   // With false the wire goes on where it stopped. New channels are refused meanwhile.

@@ -43,7 +43,7 @@ LaneReceiver::Look LaneReceiver::look(FrameHandler& handler) {
     if (moved.state == core::ByteStream::State::kWait) return look;
     received += moved.bytes;
     if (moved.bytes < offered) {
-      // The kernel had no more: asking again would cost a call to hear so.
+      // The kernel had no more: asking again would cost another call.
       look.broken = handle_staged(handler);
       look.more = stream_.has_unread();
       return look;

@@ -98,7 +98,7 @@ Completion TcpLane::read(const Operation& operation) {
     }
     reads_.emplace(frame.header.request, std::move(read));
   }
-  // A failure to send is the connection's end, of which the read will hear.
+  // A failure to send is the connection's end, which the read will report.
   (void)sender_.send(frame);
   return completion;
 }

@@ -1,4 +1,4 @@
-// CompletionQueue: where the lanes of many peers hear of their work requests.
+// CompletionQueue: where the lanes of many peers get the completions of their work requests.
 //
 // A device has one for each poller. The thread that polls one of its lanes takes what there is for
 // all of them: work for the asked lane comes back to the caller's thread, the others' threads are

@@ -167,7 +167,7 @@ bool LaneSender::control(MessageType type, std::uint64_t value, ByteView payload
   Finished finished;
   {
     const std::lock_guard lock(mutex_);
-    if (!ended_.ok()) return true;  // nothing is there to hear it
+    if (!ended_.ok()) return true;  // no receiver is left
     if (queued_controls_ >= kReservedReceives) return false;
     ++queued_controls_;
     if (!queue_.empty() || !post_all_locked(work, finished)) queue_.push_back(std::move(work));

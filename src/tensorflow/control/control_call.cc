@@ -90,7 +90,7 @@ void ControlCall::begin(tf::StatusCallback done) {
     case Method::kRunStep:
       break;
   }
-  // Maybe while it began, before the server could hear of it.
+  // Maybe while it began, before the server could receive it.
   if (cancelled()) options_.StartCancel();
 }
 

@@ -130,7 +130,7 @@ void StepService::run(const StepRef& step, const absl::Status& seen) {
   }
   step->served.master->RunStep(&step->options, &step->request, &step->response,
                                [this, step](const absl::Status& status) { answer(step, status); });
-  // Maybe while it began, before the master could hear of it.
+  // Maybe while it began, before the master could receive it.
   if (step->cancelled.load()) step->cancel();
 }
 

@@ -145,7 +145,7 @@ UNTOLD = {
 """The first end says that the others cannot be told of it."""
 
 LOOK = {"shm": ("returns", *SILENT), "tcp": SILENT}
-"""The first look at the server's memory asks for it, and a change may have been heard of."""
+"""The first look at the server's memory asks for it, and a change may have arrived."""
 
 UNDER_WAY = {
     **UNTOLD,
