@@ -19,6 +19,7 @@ from matrix.kinds import (
     LATE,
     LEFT,
     LOOK,
+    LOST,
     NO_ANSWER,
     ONE_SIDED,
     SHORT,
@@ -395,7 +396,7 @@ ROWS: dict[str, dict[str, Row]] = {
         "step": peer(lambda o: o.step([ONES.copy()]), stopped=LOOK),
         "read": peer(lambda o: o.read([ONES.copy()]), stopped=LOOK),
         "flush": fact(**UNDER_WAY),
-        "close": ending(lambda o: o.close(SHORT)),
+        "close": ending(lambda o: o.close(SHORT), **LOST),
     },
     "AsyncSGD": {
         **CONTEXT,
@@ -417,7 +418,7 @@ ROWS: dict[str, dict[str, Row]] = {
         **CONTEXT,
         "step": peer(lambda o: o.step([ONES.copy()]), **LEFT),
         "flush": fact(**UNDER_WAY),
-        "close": ending(lambda o: o.close(SHORT)),
+        "close": ending(lambda o: o.close(SHORT), **LOST),
     },
     "Termination": {
         **CONTEXT,

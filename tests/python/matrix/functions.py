@@ -12,7 +12,7 @@ from farwrite import box as boxes
 from farwrite.box import training
 from matrix import calls
 from matrix.calls import ONES, ROWS, WORLD
-from matrix.kinds import ALONE, LATE, NO_ANSWER, Row, fact, own, peer
+from matrix.kinds import ALONE, LATE, LEFT_OVER, NO_ANSWER, Row, fact, own, peer
 
 _numbers = itertools.count()
 
@@ -67,7 +67,9 @@ FUNCTIONS: dict[str, dict[str, Row]] = {
         "serve": own(lambda m: m.serve(memory="8M", pool="1M").close(), **ALONE),
     },
     "farwrite.box.training": {
-        "SEASGD": peer(lambda m: m.SEASGD(WORLD["Client"], "easgd", weights()).close(calls.SHORT)),
+        "SEASGD": peer(
+            lambda m: m.SEASGD(WORLD["Client"], "easgd", weights()).close(calls.SHORT), **LEFT_OVER
+        ),
         "AsyncSGD": peer(
             lambda m: once(lambda name: m.AsyncSGD(WORLD["Client"], name, weights(), 0.1))
         ),
@@ -76,7 +78,7 @@ FUNCTIONS: dict[str, dict[str, Row]] = {
                 WORLD["Client"], "group 2", weights(), 0, 1, timeout=calls.SHORT
             ).close()
         ),
-        "HybridSEASGD": peer(lambda m: hybrid(m).close(calls.SHORT)),
+        "HybridSEASGD": peer(lambda m: hybrid(m).close(calls.SHORT), **LEFT_OVER),
         "Termination": peer(
             lambda m: once(lambda name: m.Termination(WORLD["Client"], name, 1, 5))
         ),

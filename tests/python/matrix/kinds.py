@@ -144,6 +144,9 @@ UNTOLD = {
 }
 """The first end says that the others cannot be told of it."""
 
+LOST = {"killed": UNTOLD["killed"], "closed": UNTOLD["closed"]}
+"""The end says that a change which was under way is lost."""
+
 LOOK = {"shm": ("returns", *SILENT), "tcp": SILENT}
 """The first look at the server's memory asks for it, and a change may have arrived."""
 
@@ -157,6 +160,9 @@ UNDER_WAY = {
 
 TAKEN = ("AlreadyExists",)
 """Of several publishers of a name, one lives."""
+
+LEFT_OVER = {"shut": (*CLOSED, "AlreadyExists")}
+"""Workers that have closed leave their segment, and who comes then must say whether to take it."""
 
 LEFT = {
     "interrupted": ("FailedPrecondition",),
