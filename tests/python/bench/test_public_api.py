@@ -17,6 +17,7 @@ PACKAGES = [
 PUBLIC = {
     "farwrite",
     "farwrite.box",
+    "farwrite.cli_parser",
     "farwrite.errors",
     "farwrite.info",
     "farwrite.plugin.library",
