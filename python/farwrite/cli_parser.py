@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import errno
+import os
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -24,6 +27,31 @@ def did_you_mean(word: str, names: Iterable[str], alike: float = ALIKE) -> str:
     """
     nearest = difflib.get_close_matches(word, names, n=1, cutoff=alike)
     return f"; did you mean {nearest[0]!r}?" if nearest else ""
+
+
+def writable_file(text: str) -> Path:
+    """Return the path of a file that a command writes after its work, and make its folder.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If it cannot be written, before the work instead of after it.
+    """
+    path = Path(text)
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            path.touch()
+            path.unlink()
+        elif path.is_file():  # to open a pipe would wait for its reader
+            path.open("a").close()
+    except OSError as error:
+        raise argparse.ArgumentTypeError(
+            f"cannot write {path}: {error.strerror}; name another file"
+        ) from None
+    return path
 
 
 class Parser(argparse.ArgumentParser):

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import signal
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
 import farwrite as fw
 from farwrite import cli
+from farwrite.cli_parser import writable_file
 from farwrite.units import format_size, parse_size
 
 
@@ -161,3 +164,14 @@ def test_sizes_are_written_as_people_read_them() -> None:
         "96 MiB",
         "1.5 GiB",
     ]
+
+
+def test_a_file_that_cannot_be_written_is_a_mistake_of_the_command_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path in (tmp_path, tmp_path / "file" / "out.json"):
+        with pytest.raises(argparse.ArgumentTypeError, match=r"cannot write .*; name another"):
+            writable_file(str(path))
+    new = tmp_path / "folder" / "out.json"
+    assert writable_file(str(new)) == new
+    assert new.parent.is_dir()
+    assert not new.exists()

@@ -98,9 +98,17 @@ def test_a_missing_interpreter_is_named(folders, refused) -> None:
 
 
 def test_a_file_that_is_no_program_says_so(folders, refused) -> None:
-    script = folders[1] / "script"
-    write(script, "echo without a first line\n")
-    assert refused(str(script), compiles=True) == (
+    program = folders[1] / "program"
+    write(program, "\0 of another machine\n")
+    assert refused(str(program), compiles=True) == (
         126,
-        f"Exec format error; if {script} is a script, name its interpreter before it",
+        f"Exec format error; if {program} is a script, name its interpreter before it",
     )
+
+
+def test_a_script_without_a_first_line_is_run_by_sh(
+    folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "_build_first", lambda: None)
+    write(folders[0] / "script", 'exit "$1"\n')
+    assert cli.main(["run", "--", "script", "7"]) == 7

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
+from farwrite.cli_parser import writable_file
 from farwrite.units import parse_size
 
+_FILE = {"type": writable_file, "metavar": "FILE"}
 _SHARED: dict[str, dict[str, Any]] = {
     "--fabric": {
         "choices": ("shm", "tcp"),
@@ -18,11 +19,10 @@ _SHARED: dict[str, dict[str, Any]] = {
         "action": "store_true",
         "help": "make a short run, which shows that the command works, not how fast Farwrite is",
     },
-    "--json": {"type": Path, "metavar": "FILE", "help": "also write the figures to FILE as JSON"},
-    "--svg": {"type": Path, "metavar": "FILE", "help": "also draw a chart to FILE as SVG"},
+    "--json": {**_FILE, "help": "also write the figures to FILE as JSON"},
+    "--svg": {**_FILE, "help": "also draw a chart to FILE as SVG"},
     "--report": {
-        "type": Path,
-        "metavar": "FILE",
+        **_FILE,
         "help": "also write an HTML page with the figures and charts to FILE",
     },
     "--markdown": {"action": "store_true", "help": "print tables as Markdown"},

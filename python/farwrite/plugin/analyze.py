@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from farwrite.cli_parser import writable_file
 from farwrite.errors import FailedPrecondition, InvalidArgument, PermissionDenied
 from farwrite.plugin.edges import Edge, edges_table, sums, task_of
 from farwrite.plugin.wheel import find_wheel
@@ -63,7 +64,9 @@ def add_parser(actions: Subparsers) -> None:
         metavar="NAME",
         help="signature of a SavedModel (default: %(default)s)",
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the edges to FILE")
+    parser.add_argument(
+        "--json", type=writable_file, metavar="FILE", help="also write the edges to FILE"
+    )
     parser.set_defaults(run=run)
 
 

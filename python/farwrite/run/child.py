@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import select
 import shutil
@@ -19,7 +20,7 @@ from types import FrameType
 from typing import IO
 
 from farwrite.run.inside import MODE
-from farwrite.run.program import not_started
+from farwrite.run.program import not_started, script_of_a_shell
 from farwrite.run.summary import VARIABLE, Summary, read_summaries
 
 HOOK = Path(__file__).parent / "hook"
@@ -147,7 +148,7 @@ def started(
     before = {number: signal.signal(number, forward) for number in FORWARDED}
     try:
         try:
-            child = subprocess.Popen(list(command), env=environment, stdin=stdin, stdout=output)
+            child = _popen(list(command), environment, stdin, output)
         except OSError as error:
             raise not_started(command[0], error) from error
         for number in early:
@@ -156,6 +157,19 @@ def started(
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _popen(
+    command: list[str], environment: dict[str, str], stdin: int | None, output: int | None
+) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(command, env=environment, stdin=stdin, stdout=output)
+    except OSError as error:
+        script = script_of_a_shell(command[0]) if error.errno == errno.ENOEXEC else None
+        if script is None:
+            raise
+        command = ["/bin/sh", str(script), *command[1:]]
+        return subprocess.Popen(command, env=environment, stdin=stdin, stdout=output)
 
 
 def _in_foreground() -> bool:

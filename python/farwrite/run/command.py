@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from farwrite import trace
+from farwrite.cli_parser import writable_file
 from farwrite.errors import (
     FailedPrecondition,
     InvalidArgument,
@@ -78,10 +79,12 @@ def add_parser(subparsers: Subparsers) -> None:
         help="if the plug-in cannot be compiled or loaded, continue over stock gRPC instead of"
         " ending with an error",
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to FILE")
+    parser.add_argument(
+        "--json", type=writable_file, metavar="FILE", help="also write the figures to FILE"
+    )
     parser.add_argument(
         "--report",
-        type=Path,
+        type=writable_file,
         metavar="FILE",
         help="also write an HTML page with the figures and edges to FILE",
     )
@@ -102,9 +105,6 @@ def run(arguments: argparse.Namespace) -> int:
         return _run_grpc(command, arguments)
     if arguments.require:
         raise InvalidArgument("farwrite run: --require needs --grpc")
-    for path in (arguments.json, arguments.report):
-        if path is not None:
-            _check_writable(path)
     try:
         check_program(command[0])
     except (NotFound, PermissionDenied) as error:
@@ -172,25 +172,9 @@ def _build_first() -> None:
         ensure_built()
 
 
-def _check_writable(path: Path) -> None:
-    """Make `path`'s folder, and raise PermissionDenied if no file can be written there."""
-    existed = path.exists()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.open("a").close()
-        if not existed:
-            path.unlink()
-    except OSError as error:
-        raise PermissionDenied(f"farwrite run: {_cannot_write(path, error)}") from error
-
-
 def _write(path: Path, text: str) -> None:
     # The program has run: what it found must not be lost behind our own failure.
     try:
         path.write_text(text)
     except OSError as error:
-        print(f"farwrite run: {_cannot_write(path, error)}", file=sys.stderr)
-
-
-def _cannot_write(path: Path, error: OSError) -> str:
-    return f"cannot write {path}: {error.strerror}; name another file"
+        print(f"farwrite run: cannot write {path}: {error.strerror}", file=sys.stderr)

@@ -31,6 +31,16 @@ def check_program(word: str) -> None:
         raise PermissionDenied(_cannot_run(word, cause))
 
 
+def script_of_a_shell(word: str) -> Path | None:
+    """Return the script that `word` names if its first line names no interpreter: sh runs it.
+
+    None for a program that the system cannot run, which shows by a zero byte, as shells look.
+    """
+    path = next(filter(_is_program, _places(word)))
+    with path.open("rb") as file:
+        return path if b"\0" not in file.readline(256) else None
+
+
 def not_started(word: str, error: OSError) -> NotFound | PermissionDenied:
     """Return the error about a program that the system did not start."""
     try:

@@ -115,7 +115,7 @@ def test_a_file_that_cannot_be_written_is_reported_before_anything_runs(tmp_path
     for option in ("--json", "--report"):
         out = str(tmp_path / "file" / "out")
         ended = farwrite_run(option, out, "--", "sh", "-c", f"touch {ran}; exit 3")
-        assert ended.returncode == 1
+        assert ended.returncode == 2
         assert f"cannot write {out}" in ended.stderr
     assert not ran.exists()
 

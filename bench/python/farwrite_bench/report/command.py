@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from farwrite.cli_parser import writable_file
 from farwrite.errors import FailedPrecondition
 from farwrite_bench.figures import write
 from farwrite_bench.report.files import read_folder
@@ -33,12 +34,12 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("folder", type=Path, metavar="DIR", help="folder of the JSON files")
     parser.add_argument(
         "--output",
-        type=Path,
+        type=writable_file,
         metavar="FILE",
         help=f"write the page to FILE (default: DIR/{PAGE})",
     )
     parser.add_argument(
-        "--svg", type=Path, metavar="FILE", help="also draw the main figure to FILE as SVG"
+        "--svg", type=writable_file, metavar="FILE", help="also draw the main figure to FILE as SVG"
     )
     parser.set_defaults(run=run)
 
