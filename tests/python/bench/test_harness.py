@@ -20,6 +20,7 @@ from farwrite_bench.harness.column import Column, Table, ratio, span, spread
 from farwrite_bench.harness.command import add_parser
 from farwrite_bench.harness.memory import affordable, affordable_pool
 from farwrite_bench.harness.section import DeclaredSection
+from farwrite_bench.options import positive
 from farwrite_bench.record import Record
 from farwrite_bench.report.parts import Gain, rows_of
 from farwrite_bench.sizes import MIB
@@ -259,3 +260,10 @@ def test_the_stages_of_a_run_share_its_progress() -> None:
     inner(0.0)
     stage(inner, 1, 2)(1.0, "step")
     assert shown == [(0.25, "gru"), (0.5, "gru, step")]
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-1", "0", "many"])
+def test_a_number_that_measures_nothing_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a number above 0"):
+        positive(text)
+    assert positive("0.5") == 0.5

@@ -21,6 +21,7 @@ from farwrite_bench.harness import option
 from farwrite_bench.harness.benchmark import Benchmark, Progress
 from farwrite_bench.harness.chart import Bars
 from farwrite_bench.harness.column import Column, Table
+from farwrite_bench.options import positive
 from farwrite_bench.ratio import rounded
 from farwrite_bench.record import Record
 from farwrite_bench.report.parts import Facts, Gain, rows_of
@@ -204,7 +205,7 @@ BENCHMARK = Benchmark(
     needs=("tensorflow",),
     libraries=lambda _: (PLUGIN,),
     options=(
-        option.Option("--megabytes", "size of the variable, in MiB", 64.0, kind=float),
+        option.Option("--megabytes", "size of the variable, in MiB", 64.0, kind=positive),
         option.rounds(7, quick=2),
         option.steps(5),
         option.FABRIC,

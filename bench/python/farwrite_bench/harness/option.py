@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
-from farwrite_bench.options import count, sizes
+from farwrite_bench.options import count, positive, sizes
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def steps(default: int) -> Option:
 def seconds(default: float, quick: float | None = None) -> Option:
     """Declare ``--seconds``."""
     what = "about how long one case may take, in seconds; lowers the rounds, to 5 at least"
-    return Option("--seconds", what, default, quick, float)
+    return Option("--seconds", what, default, quick, positive)
 
 
 def chosen(

@@ -13,7 +13,7 @@ from farwrite_bench.harness import command
 from farwrite_bench.harness.benchmark import Benchmark, Progress
 from farwrite_bench.harness.column import Column, Table
 from farwrite_bench.harness.option import Option, chosen
-from farwrite_bench.options import count, counts
+from farwrite_bench.options import count, counts, positive
 from farwrite_bench.record import Record
 from farwrite_bench.report.chart import Series, lines
 from farwrite_bench.report.frame import Look
@@ -228,7 +228,7 @@ BENCHMARK = Benchmark(
         Option(
             "--compute-ms",
             "milliseconds of a worker's computation in a step",
-            kind=float,
+            kind=positive,
             metavar="MS",
             shown="the batch times the paper's time for a sample",
         ),

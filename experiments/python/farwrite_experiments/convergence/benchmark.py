@@ -19,7 +19,7 @@ from farwrite_bench.cluster.transport import FARWRITE, GRPC, require
 from farwrite_bench.harness.benchmark import Benchmark, Progress
 from farwrite_bench.harness.column import Column, Table
 from farwrite_bench.harness.option import Option, chosen
-from farwrite_bench.options import count
+from farwrite_bench.options import count, positive
 from farwrite_bench.record import Record
 from farwrite_bench.report.parts import Facts, Gain, rows_of
 from farwrite_bench.tensor.plan import LOCAL
@@ -269,7 +269,7 @@ BENCHMARK = Benchmark(
         Option(
             "--target",
             "the quality to reach, with one --task",
-            kind=float,
+            kind=positive,
             metavar="QUALITY",
             shown="one for each task and kind of data",
         ),
