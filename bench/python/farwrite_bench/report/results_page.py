@@ -10,7 +10,7 @@ from farwrite_bench.machine import BUSY_LOAD
 from farwrite_bench.report.chart import beside, standalone
 from farwrite_bench.report.files import LeftOut, Run
 from farwrite_bench.report.page import cards, chart_page, charts, subheading
-from farwrite_bench.report.parts import HELPS_FROM, Facts, Gain
+from farwrite_bench.report.parts import HELPS_FROM, Card, Facts, Gain
 from farwrite_bench.table import times
 
 TITLE = "Farwrite, measured"
@@ -18,6 +18,11 @@ SENTENCE = (
     "Farwrite moves tensors, arrays and gRPC's bytes between processes without copies; this page"
     " shows what that gained on one machine, and where it gained nothing."
 )
+ANSWERS = (
+    "train", "assign", "collective", "grpc", "peers", "box", "p2p", "tensor", "step", "feed", "gpu",
+)  # fmt: skip
+"""The benchmarks whose first figure may open the page, in this order."""
+MOST_ANSWERS = 5
 RUN_HEADERS = ("file", "benchmark", "date", "load before", "settings")
 GAIN_HEADERS = ("case", "gain", "compared with", "what the rows show")
 
@@ -43,14 +48,12 @@ def picture(runs: Sequence[Run]) -> str | None:
 
 def _parts(runs: Sequence[Run], left_out: Sequence[LeftOut]) -> Iterator[str]:
     yield page.paragraph(SENTENCE)
+    if answers := list(_answers(runs)):
+        yield cards(answers)
     yield from (page.paragraph(text, quiet=True) for text in _machines(runs))
-    yield page.table(RUN_HEADERS, [_run_cells(run) for run in runs], long=[4])
     yield from (page.paragraph(text) for text in _doubts(runs))
     for each in left_out:
         yield page.paragraph(f"Left out: {each.file}: {each.why}.")
-    found = [card for run in runs for card in run.cards]
-    if found:
-        yield cards(found)
     for benchmark in benchmarks().values():
         of_it = [run for run in runs if run.benchmark == benchmark.name and run.figures]
         if of_it:
@@ -60,14 +63,37 @@ def _parts(runs: Sequence[Run], left_out: Sequence[LeftOut]) -> Iterator[str]:
         for run in of_it:
             if len(of_it) > 1:
                 yield subheading(_name(run))
+            if found := _telling(run):
+                yield cards(found)
             yield charts(run.figures)
-    yield page.heading("All rows")
-    for run in runs:
-        yield page.folded(_name(run), "".join(_details(run)))
     for suite in suites():
         yield from suite.page_parts(runs)
     yield page.heading("Where Farwrite does not help")
     yield from _no_help([gain for run in runs for gain in run.gains])
+    yield page.heading("All rows")
+    for run in runs:
+        yield page.folded(_name(run), "".join(_details(run)))
+    yield page.heading("How it was run")
+    table = page.table(RUN_HEADERS, [_run_cells(run) for run in runs], long=[4])
+    yield page.folded("Files, dates, loads and settings", table)
+
+
+def _answers(runs: Sequence[Run]) -> Iterator[Card]:
+    """Yield the first figure of the first benchmarks of ANSWERS that have one."""
+    found = 0
+    for name in ANSWERS:
+        # Of "train.json" and "train-tcp.json" the plain one.
+        of_it = sorted(
+            (run for run in runs if run.benchmark == name), key=lambda run: len(run.file)
+        )
+        first = next((card for run in of_it for card in _telling(run)), None)
+        if first is not None and found < MOST_ANSWERS:
+            found += 1
+            yield first
+
+
+def _telling(run: Run) -> list[Card]:
+    return [card for card in run.cards if card[0] != "0"]
 
 
 def _name(run: Run) -> str:
@@ -108,14 +134,19 @@ def _doubts(runs: Sequence[Run]) -> Iterator[str]:
     if short:
         yield (
             "Short runs, which show that a benchmark works and not how fast it is:"
-            f" {', '.join(short)}."
+            f" {_listed(short, runs)}."
         )
-    busy = [f"{run.file} (load {run.facts['load'][0]})" for run in runs if _was_busy(run)]
+    busy = [run for run in runs if _was_busy(run)]
     if busy:
+        most = max(run.facts["load"][0] for run in busy)
         yield (
             "The machine was not idle before these runs, so they are less certain:"
-            f" {', '.join(busy)}."
+            f" {_listed([run.file for run in busy], runs)} (load of up to {most})."
         )
+
+
+def _listed(files: Sequence[str], runs: Sequence[Run]) -> str:
+    return ", ".join(files) if len(files) < len(runs) else "all"
 
 
 def _was_busy(run: Run) -> bool:
