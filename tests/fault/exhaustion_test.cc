@@ -127,11 +127,12 @@ void leave_descriptors(std::size_t spare) {
   ::close(static_cast<int>(highest + 1));  // the last filler, past the highest
 }
 
-// Something, somewhere, could not be opened, and the message says what limit to raise.
+// Something, somewhere, could not be opened, and the message says what limit to raise, and no more.
 void require_out_of_descriptors(const Status& status) {
   const bool has_remedy = status.message().find("open files") != std::string::npos ||
                           status.message().find("ulimit -n") != std::string::npos;
-  if (!has_remedy) give_up(__FILE__, __LINE__, status.to_string());
+  const bool blames_network = status.message().find("firewall") != std::string::npos;
+  if (!has_remedy || blames_network) give_up(__FILE__, __LINE__, status.to_string());
 }
 
 // Opens a device with N descriptors to spare: an error with the remedy, or a device that works.

@@ -131,16 +131,18 @@ Result<std::unique_ptr<core::ByteStream>> TcpFabric::make_stream(core::UniqueFd 
 
 Result<core::UniqueFd> TcpFabric::connect_lane(const AttachRequest& request,
                                                std::uint16_t lane) const {
-  const std::string operation = "connect lane " + std::to_string(lane) + " to " + request.peer_name;
+  const std::string step = "connect lane " + std::to_string(lane);
+  const std::string operation = step + " to " + request.peer_name;
   auto port = parse_port(request.peer_address, request.peer_name);
   if (!port.ok()) return port.status();
   // A firewall that drops packets answers nothing: leave time to tell the peer.
   const core::Deadline half = core::Deadline::after(
       request.deadline.is_never() ? std::chrono::seconds(10) : request.deadline.remaining() / 2);
   auto socket = core::connect_tcp({request.peer_host, *port}, half);
+  if (socket.status().code() == StatusCode::kResourceExhausted) return socket.status();
   if (!socket.ok()) {
     return Status::error(
-        socket.status().code(), {operation, request.peer_name, "tcp"},
+        socket.status().code(), {step, request.peer_name, "tcp"},
         "its data port " + request.peer_address +
             " cannot be reached: " + socket.status().message(),
         "open that port in the firewall; data_port or port_range of the peer's device chooses it");
@@ -157,7 +159,7 @@ Result<core::UniqueFd> TcpFabric::connect_lane(const AttachRequest& request,
   if (joined->lane != lane ||
       !core::constant_time_equal({joined->proof.data(), joined->proof.size()},
                                  {expected.proof.data(), expected.proof.size()})) {
-    return Status::error(StatusCode::kUnauthenticated, {operation, request.peer_name, "tcp"},
+    return Status::error(StatusCode::kUnauthenticated, {step, request.peer_name, "tcp"},
                          "another program answers at the peer's tcp port",
                          "check which program listens at port " + request.peer_address + " there");
   }
