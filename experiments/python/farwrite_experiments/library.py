@@ -14,6 +14,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from farwrite.optional import import_optional
 from farwrite.plugin.library import Library, ensure_compiled
 from farwrite_bench.cluster import readings
 
@@ -43,10 +44,14 @@ def load() -> None:
 
     Raises
     ------
+    ModuleNotFoundError
+        If TensorFlow is not installed.
     FailedPrecondition, Unsupported
         As `ensure_built`.
     """
-    tf: Any = importlib.import_module("tensorflow")
+    tf = import_optional(
+        "tensorflow", "farwrite_experiments", "pip install 'tensorflow-cpu==2.21.*'"
+    )
     path = str(ensure_built())
     tf.load_library(path)
     loaded = ctypes.CDLL(path)  # the same one, already loaded

@@ -20,6 +20,7 @@ PUBLIC = {
     "farwrite.cli_parser",
     "farwrite.errors",
     "farwrite.info",
+    "farwrite.optional",
     "farwrite.plugin.library",
     "farwrite.run.html_page",
     "farwrite.sockets",
