@@ -44,6 +44,8 @@ class Lane(NamedTuple):
 
 
 SKIPS = "python tools/check_skips.py"
+PROGRAMS = "programs"
+"""The lane of random programs, whose log ends with what they never reached."""
 
 # The first lane builds what several others use.
 LANES = (
@@ -52,7 +54,7 @@ LANES = (
     Lane(
         "nightly",
         300,
-        "pytest -q -m nightly --ignore tests/python/test_bare.py"
+        "pytest -q -m nightly --ignore tests/python/test_bare.py --ignore tests/python/matrix"
         " --junit-xml=build/nightly/results/nightly.xml"
         f" && {SKIPS} build/nightly/results/nightly.xml",
     ),
@@ -61,6 +63,12 @@ LANES = (
         400,
         "pytest -q -m nightly --junit-xml=build/nightly/results/bare.xml tests/python/test_bare.py"
         f" && {SKIPS} build/nightly/results/bare.xml",
+    ),
+    Lane(
+        "matrix",
+        1050,
+        "pytest -q -m nightly -n 2 --timeout 1800 --junit-xml=build/nightly/results/matrix.xml"
+        f" tests/python/matrix && {SKIPS} build/nightly/results/matrix.xml",
     ),
     Lane("lint", 350, "make lint LINT=all"),
     Lane("apart", 600, "tools/build_apart.sh"),
@@ -78,7 +86,7 @@ LANES = (
     ),
     Lane("verbs", 900, 'make verbs-test VERBS_LANES="bandwidth large siw"'),
     Lane("fuzz", 500, "make fuzz FUZZ_SECONDS=30"),
-    Lane("programs", 2700, "make random-programs PROGRAM_MINUTES=40"),
+    Lane(PROGRAMS, 2700, "make random-programs PROGRAM_MINUTES=40"),
     Lane("soak", 400, "make soak SOAK_TRANSFERS=3000000"),
 )
 
@@ -177,6 +185,13 @@ def table(ran: Sequence[Ran], folder: Path) -> str:
     return "\n".join(lines)
 
 
+def never_reached(log: Path) -> str:
+    """Return the end of the log of random programs: how many ran, and what none of them reached."""
+    lines = log.read_text(errors="replace").splitlines() if log.is_file() else []
+    last = max((n for n, line in enumerate(lines) if "programs went well" in line), default=None)
+    return "" if last is None else "\n".join(lines[last:])
+
+
 def run_all(lanes: Sequence[Lane], folder: Path, root: Path = ROOT) -> int:
     """Run the lanes in turn, write their table, and return the exit status."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -195,6 +210,8 @@ def run_all(lanes: Sequence[Lane], folder: Path, root: Path = ROOT) -> int:
         status = 130
     if ran:
         print(table(ran, folder), flush=True)
+    if any(one.lane == PROGRAMS for one in ran):
+        print(never_reached(folder / f"{PROGRAMS}.log"), flush=True)
     try:
         rows = json.dumps([asdict(one) for one in ran], indent=2)
         (folder / "nightly.json").write_text(rows + "\n")

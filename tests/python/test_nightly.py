@@ -92,6 +92,15 @@ def test_what_a_lane_leaves_running_ends_with_it(tmp_path: Path) -> None:
     assert not alive(started)
 
 
+def test_the_table_is_followed_by_what_no_random_program_reached(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    end = "7 programs went well and 1 failed; the next seed is 9\n| boxes | write | kill |"
+    says = f"echo 'seed 3 failed\n{end}'"
+    nightly.run_all([Lane(nightly.PROGRAMS, 60, says)], tmp_path / "logs", tmp_path)
+    assert capsys.readouterr().out.endswith(f"  ok\n{end}\n")
+
+
 def test_results_of_an_earlier_run_are_not_counted(tmp_path: Path) -> None:
     results = tmp_path / "build" / "asan" / "results"
     results.mkdir(parents=True)

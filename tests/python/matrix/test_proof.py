@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from matrix.functions import TABLE
 from matrix.mended import MENDED as IN_PYTHON
 from matrix.mended import Mended
 from matrix.mended_core import MENDED as IN_THE_CORE
@@ -22,3 +23,12 @@ def test_a_mend_that_the_proof_takes_back_is_there(fault: Mended) -> None:
         if shlex.split(command)[0] not in NOT_OF_PYTHON:
             program = next(word for word in words_of(command) if word.endswith(".py"))
             assert Path(program).is_file()
+            assert [word for word in shlex.split(command)[1:] if not is_known(word)] == []
+
+
+def is_known(word: str) -> bool:
+    """Whether a word of a command stands for a fabric, a fault or a call; or for a point of one."""
+    owner, dot, name = word.partition(".")
+    if not dot or owner not in TABLE:
+        return True
+    return name.partition(".")[0] in TABLE[owner]
