@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from farwrite.errors import from_status
 
@@ -30,23 +30,24 @@ class Awaited(Generic[Result]):
 
     def succeed(self, result: Result) -> None:
         """End it with a result."""
-        self._settle(self.future.set_result, result)
+        self._settle(lambda: self.future.set_result(result))
 
     def fail(self, error: BaseException) -> None:
         """End it with an error."""
-        self._settle(self.future.set_exception, error)
+        self._settle(lambda: self.future.set_exception(error))
 
     def end(self, result: Result, code: int, message: str) -> None:
         """End it with a result, or with the error of a status of the core."""
         if code == 0:
             self.succeed(result)
         else:
-            self.fail(from_status(code, message))
+            # Made in the loop's thread, which the end of the interpreter may hold there.
+            self._settle(lambda: self.future.set_exception(from_status(code, message)))
 
-    def _settle(self, settle: Callable[[Any], None], outcome: object) -> None:
+    def _settle(self, settle: Callable[[], None]) -> None:
         def in_loop() -> None:
             if not self.future.done():
-                settle(outcome)
+                settle()
 
         with contextlib.suppress(RuntimeError):  # of a closed loop
             self._loop.call_soon_threadsafe(in_loop)
