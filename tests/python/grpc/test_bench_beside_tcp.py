@@ -17,16 +17,32 @@ MIB = 1 << 20
 
 
 def measure(tmp_path: Path, *words: str) -> list[dict[str, Any]]:
-    """Run `bench grpc --quick`; return its rows."""
+    """Run `bench grpc --quick`; return its rows.
+
+    On a busy machine a connection may stay with TCP, and the command says to run it again.
+    """
     figures = tmp_path / "grpc.json"
-    done = subprocess.run(
-        [sys.executable, "-m", "farwrite", "bench", "grpc", *words, "--quick", "--json", figures],
-        capture_output=True,
-        text=True,
-        timeout=110,
-        check=False,
-        cwd=REPOSITORY,
-    )
+    for _ in range(2):
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "farwrite",
+                "bench",
+                "grpc",
+                *words,
+                "--quick",
+                "--json",
+                figures,
+            ],
+            capture_output=True,
+            text=True,
+            timeout=110,
+            check=False,
+            cwd=REPOSITORY,
+        )
+        if "run the command again" not in done.stderr:
+            break
     assert done.returncode == 0, done.stdout + done.stderr
     rows: list[dict[str, Any]] = json.loads(figures.read_text())["rows"]
     return rows

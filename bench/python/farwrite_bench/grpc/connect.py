@@ -148,10 +148,11 @@ class ConnectBenchmark:
             for role, member in members.items():
                 counters = read_counters(folder / role, pids[role], member.name)
                 if counters.upgraded != connections:
+                    stayed = ", ".join(f"{each}: {why}" for why, each in counters.stayed.items())
                     raise FailedPrecondition(
                         f"bench grpc: {member.name} upgraded {counters.upgraded} of {connections}"
-                        " connections, so the figures would not be Farwrite's; run the command"
-                        " again, and report this if it repeats"
+                        f" connections (stayed with TCP: {stayed or 'none'}), so the figures would"
+                        " not be Farwrite's; run the command again, and report this if it repeats"
                     )
 
 
