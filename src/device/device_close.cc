@@ -175,10 +175,12 @@ void DeviceState::run_later(std::chrono::nanoseconds delay, std::function<void()
   const core::Gate::Pass pass(loop_gate_);
   if (!pass) return;
   const auto timer = std::make_shared<std::atomic<core::EventLoop::TimerId>>(0);
-  *timer = loop_->every(delay, [this, timer, function = std::move(function)]() mutable {
+  // Not by loop_, which is null while the loop ends and this still runs.
+  core::EventLoop& loop = *loop_;
+  *timer = loop.every(delay, [&loop, timer, function = std::move(function)]() mutable {
     if (const auto once = std::exchange(function, nullptr)) once();
     // Its number may not be stored yet: then the next turn ends the timer.
-    loop_->cancel_timer(timer->load());
+    loop.cancel_timer(timer->load());
   });
 }
 
