@@ -11,8 +11,9 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <filesystem>
 #include <utility>
+
+#include "descriptors_of.h"
 
 namespace farwrite::fabric::shm {
 namespace {
@@ -21,14 +22,6 @@ constexpr std::string_view kOperation = "test";
 constexpr int kPacketHangMs = 30'000;
 
 const core::Deadline kAtOnce = core::Deadline::after({});
-
-std::size_t count_descriptors() {
-  std::size_t count = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    ++count;
-  }
-  return count;
-}
 
 ByteView view(std::string_view text) { return {text.data(), text.size()}; }
 
@@ -113,13 +106,13 @@ TEST_F(PacketSocket, PassesAsManyDescriptorsAsTheLargestLinkNeeds) {
 }
 
 TEST_F(PacketSocket, ClosesTheDescriptorsOfAPacketNobodyWants) {
-  const std::size_t before = count_descriptors();
-  const core::UniqueFd passed = new_eventfd();
-  ASSERT_TRUE(send("some", {passed.get(), passed.get(), passed.get()}).ok());
+  const int passed = near_.get();
+  ASSERT_TRUE(send("some", {passed, passed, passed}).ok());
   {
     const Packet packet = receive().value();
+    EXPECT_EQ(descriptors_of(passed), 4U);
   }
-  EXPECT_EQ(count_descriptors(), before + 1);
+  EXPECT_EQ(descriptors_of(passed), 1U);
 }
 
 TEST_F(PacketSocket, RefusesAPacketThatIsTooLong) {
@@ -133,10 +126,9 @@ TEST_F(PacketSocket, TakesThePacketOfTheLargestSize) {
 }
 
 TEST_F(PacketSocket, RefusesAFloodOfDescriptorsAndKeepsNone) {
-  const std::size_t before = count_descriptors();
   ASSERT_NO_FATAL_FAILURE(send_raw(1, kMaxPacketFds + 20));
   EXPECT_EQ(receive().status().code(), StatusCode::kProtocolError);
-  EXPECT_EQ(count_descriptors(), before);
+  EXPECT_EQ(descriptors_of(near_.get()), 1U);
 }
 
 TEST_F(PacketSocket, StopsReceivingAtTheDeadline) {

@@ -8,13 +8,13 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
-#include <filesystem>
 #include <future>
 #include <optional>
 #include <thread>
 #include <utility>
 
 #include "core/wire.h"
+#include "descriptors_of.h"
 #include "fabric/shm/segment_exchange.h"
 #include "gpu/gpu.h"
 
@@ -31,14 +31,6 @@ inline std::shared_ptr<memory::Segment> make_segment(memory::SegmentUse use) {
   options.use = use;
   options.huge_pages = memory::HugePages::kOff;
   return memory::Segment::create(options).value();
-}
-
-inline std::size_t open_descriptors() {
-  std::size_t count = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    ++count;
-  }
-  return count;
 }
 
 // One end of the socket is an exchange, the other one a second exchange or the test itself.
