@@ -10,11 +10,11 @@
 namespace farwrite {
 
 inline std::size_t descriptors_of(int fd) {
-  struct stat wanted {};
+  struct stat wanted{};
   if (::fstat(fd, &wanted) != 0) return 0;
   std::size_t count = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    struct stat found {};
+    struct stat found{};
     if (::stat(entry.path().c_str(), &found) != 0) continue;
     if (found.st_dev == wanted.st_dev && found.st_ino == wanted.st_ino) ++count;
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "conformance/conformance.h"
+#include "reserved_port.h"
 
 namespace farwrite {
 namespace {
@@ -97,16 +98,18 @@ TEST_P(Handshake, TheSameTokenOpensAndAnythingElseDoesNot) {
 }
 
 TEST_P(Handshake, NobodyListeningIsAnErrorThatNamesThePeer) {
-  Endpoint nobody = open().endpoint();  // a port that was free a moment ago
+  const ReservedPort silent;
   Device device = open();
-  const Status refused = device.connect(nobody, std::chrono::milliseconds(200)).status();
+  const Status refused = device.connect(silent.endpoint(), std::chrono::milliseconds(200)).status();
   EXPECT_FALSE(refused.ok());
-  EXPECT_NE(refused.message().find(nobody.to_string()), std::string::npos) << refused.to_string();
+  EXPECT_NE(refused.message().find(silent.endpoint().to_string()), std::string::npos)
+      << refused.to_string();
 }
 
 TEST_P(Handshake, ConnectWaitsForAPeerThatStartsLater) {
   DeviceOptions later = options();
-  later.listen = open().endpoint();
+  const ReservedPort reserved;
+  later.listen = reserved.endpoint();
   Device near_device = open();
   auto connected =
       std::async(std::launch::async, [&] { return near_device.connect(later.listen, kHang); });
