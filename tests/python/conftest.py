@@ -56,7 +56,10 @@ def _descriptors() -> set[tuple[str, str]]:
     for descriptor in os.listdir("/proc/self/fd"):
         with contextlib.suppress(FileNotFoundError):
             found.add((descriptor, os.readlink(f"/proc/self/fd/{descriptor}")))
-    return {entry for entry in found if not entry[1].startswith("/proc/")}
+    # matplotlib keeps its fonts open.
+    return {
+        entry for entry in found if not entry[1].startswith("/proc/") and ".ttf" not in entry[1]
+    }
 
 
 def _holdings() -> dict[str, set[Any]]:

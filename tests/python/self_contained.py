@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 
 class _Links(HTMLParser):
-    """Collects the links and the tags of a page."""
+    """Collects the tags of a page, and the links that lead out of it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -15,7 +15,8 @@ class _Links(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.add(tag)
-        self.found += [str(value) for name, value in attrs if name in ("src", "href")]
+        links = [str(value) for name, value in attrs if name in ("src", "href")]
+        self.found += [link for link in links if not link.startswith("#")]
 
 
 def check_page(html: str, *tags: str) -> None:

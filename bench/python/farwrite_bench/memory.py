@@ -13,10 +13,10 @@ from farwrite.units import format_size
 from farwrite_bench import _native
 from farwrite_bench.harness.benchmark import Benchmark, Progress
 from farwrite_bench.harness.column import Column, Table
-from farwrite_bench.report.axis import short_size
 from farwrite_bench.report.bars import Bar, Group, bars
 from farwrite_bench.report.chart import Series, lines
 from farwrite_bench.report.frame import Look
+from farwrite_bench.report.numbers import short_size
 from farwrite_bench.report.parts import Facts, Row, figure
 from farwrite_bench.sizes import GIB, KIB, MIB
 

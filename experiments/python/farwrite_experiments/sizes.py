@@ -16,9 +16,9 @@ from farwrite_bench.harness.benchmark import Benchmark, Progress
 from farwrite_bench.harness.column import Column, Table
 from farwrite_bench.harness.option import chosen
 from farwrite_bench.record import Record
-from farwrite_bench.report.axis import short_size
 from farwrite_bench.report.chart import Series, lines
 from farwrite_bench.report.frame import Look
+from farwrite_bench.report.numbers import short_size
 from farwrite_bench.report.parts import Facts, Row
 from farwrite_experiments.cluster.observed import Observed
 from farwrite_experiments.library import MODULE

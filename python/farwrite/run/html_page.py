@@ -24,7 +24,11 @@ _PAGE = """
   h2 { font-size: 1.15rem; margin: 2em 0 0.6em; }
   p, li { max-width: 68ch; }
   .quiet { color: var(--quiet); font-size: 0.9rem; }
-  .wide { overflow-x: auto; }
+  .wide { overflow-x: auto; background:
+    linear-gradient(to right, var(--page) 40%, transparent) left / 36px 100% no-repeat local,
+    linear-gradient(to left, var(--page) 40%, transparent) right / 36px 100% no-repeat local,
+    linear-gradient(to right, var(--quiet), transparent) left / 10px 100% no-repeat scroll,
+    linear-gradient(to left, var(--quiet), transparent) right / 10px 100% no-repeat scroll; }
   table { border-collapse: collapse; font-size: 0.9rem; font-variant-numeric: tabular-nums; }
   th, td { padding: 5px 10px; border-bottom: 1px solid var(--rule); text-align: right;
     white-space: nowrap; }
@@ -69,7 +73,7 @@ def bullets(texts: Sequence[str]) -> str:
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], long: Sequence[int] = ()) -> str:
-    """Lay out rows; on a narrow screen the table scrolls by itself.
+    """Lay out rows; on a narrow screen the table scrolls by itself, and a shadow shows where.
 
     `long`: columns of running text, which are broken.
     """

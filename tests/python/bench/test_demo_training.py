@@ -23,7 +23,6 @@ from farwrite_bench.demo.training.digits import Digits, batches, load
 from farwrite_bench.demo.training.network import fingerprint, initial_weights, judge
 from farwrite_bench.demo.training.plan import BATCH, LARGE, SMALL
 from farwrite_bench.demo.training.results import percentile, speedups
-from farwrite_bench.report.axis import Axis, around
 from processes import group_lives
 from self_contained import check_page
 
@@ -206,16 +205,6 @@ def test_socket_bytes_count_what_went_through_tcp() -> None:
         after = socket_bytes()
     assert after.sent - before.sent == 100_050
     assert after.received - before.received == 100_050
-
-
-def test_an_axis_places_and_names_values() -> None:
-    linear = around([0.0, 10.0], 100, 200, zero=True)
-    assert linear(0) == 100
-    assert 190 < linear(10) < 200
-    assert linear(99) == 200  # drawn at the edge
-    assert linear.ticks() == [0, 2, 4, 6, 8, 10]
-    log = Axis(1, 1000, 0, 300, log=True)
-    assert [round(log(value)) for value in log.ticks()] == [0, 100, 200, 300]
 
 
 def test_digits_are_what_the_network_expects() -> None:

@@ -23,10 +23,12 @@ from farwrite_bench.harness.section import DeclaredSection
 from farwrite_bench.options import positive
 from farwrite_bench.record import Record
 from farwrite_bench.report.parts import Gain, rows_of
+from farwrite_bench.report.theme import colour
 from farwrite_bench.sizes import MIB
 from farwrite_bench.table import ProgressBar, markdown_table, text_table
 
-RATE = Bars("Rates", lambda row: f"{row['size']}", "gb_s", "GB/s", rounds="rounds")
+COLOURS = {"here": "farwrite", "there": "grpc"}
+RATE = Bars("Rates", lambda row: f"{row['size']}", "gb_s", "GB/s", rounds="rounds", colours=COLOURS)
 ECHO = Benchmark[argparse.Namespace](
     name="assign",
     question="how loud the echo is",
@@ -62,7 +64,7 @@ ECHO = Benchmark[argparse.Namespace](
         ),
     ),
     sentences=lambda facts: [f"{len(facts['rows'])} echoes"],
-    charts=(RATE, BySize("Rate", "GB/s", "gb_s", RATE)),
+    charts=(RATE, BySize("Rate", "GB/s", "gb_s", RATE, colours=COLOURS)),
     gains=lambda facts: [Gain("echo", row["gb_s"], "silence") for row in rows_of(facts)],
     gain_of="as loud",
     passed=lambda facts: len(facts["rows"]) < 5,
@@ -210,8 +212,11 @@ def test_a_chart_draws_the_rows_that_its_declaration_makes() -> None:
         return [{**row, "way": "limit", "gb_s": 8.0} for row in facts["rows"]]
 
     facts = {"rows": [{"size": size, "rounds": [1.0, 3.0]} for size in (8, 64)]}
-    (drawn,) = BySize("Rate", "GB/s", "gb_s", rows=rows, rounds="rounds", log_y=False)(facts)
-    assert drawn.count('class="range"') == 2 and '<g class="limit">' in drawn
+    chart = BySize("Rate", "GB/s", "gb_s", rows=rows, log_y=False)
+    (drawn,), (plain,) = replace(chart, rounds="rounds")(facts), chart(facts)
+    strokes = [each.count("stroke-width: 2") for each in (drawn, plain)]
+    assert strokes[0] == strokes[1] + 2, "the spread of two sizes"
+    assert f"{colour('limit')[1:]})" in drawn
     assert Bars("Rate", lambda row: "all", "gb_s", "GB/s", rows=rows)(facts)[0].count("8 GB/s") > 1
 
 

@@ -142,12 +142,9 @@ def table(handed: Sequence[Handed], model_bytes: int, readers: int) -> Iterator[
 
 def picture(handed: Sequence[Handed], model_bytes: int, readers: int) -> str:
     """Draw one bar for each way: one copy of the model, and the time until all readers had it."""
-    times = "; ".join(f"{NAMES[each.way]} {seconds(each.seconds)}" for each in handed)
     return draw_bars(
         f"A model of {format_size(model_bytes)}, from a trainer to {readers} readers",
-        "Time of one copy in memory (strong), and until every reader has it (pale). Less is"
-        " better.",
-        f"{format_size(model_bytes)} to {readers} readers: {times}",
+        "Strong: one copy in memory. Pale: until every reader has it. Less is better.",
         [
             Bars(
                 NAMES[each.way],

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from xml.sax.saxutils import escape
 
 from farwrite.units import format_size
 from farwrite_bench.demo.race import Result
+from farwrite_bench.report.bars import Bar, Group, bars
 from farwrite_bench.report.chart import standalone
-
-WIDTH = 640
-LEFT = 156
-RIGHT = 126
-TOP = 84
-ROW = 44
-BAR = 22
 
 
 @dataclass(frozen=True)
@@ -38,14 +31,9 @@ def draw(results: Sequence[Result], size: int) -> str:
     str
         The text of an SVG file.
     """
-    times = "; ".join(
-        f"{result.way.name} {seconds(result.seconds)}, read after {seconds(result.seconds_read)}"
-        for result in results
-    )
     return draw_bars(
         f"A NumPy array of {format_size(size)}, from one process to another",
-        "Time until the receiver has it (strong) and has read all of it (pale). Less is better.",
-        f"{format_size(size)} between two processes: {times}",
+        "Strong: until the receiver has it. Pale: until it has read all of it. Less is better.",
         [
             Bars(
                 result.way.name,
@@ -58,43 +46,20 @@ def draw(results: Sequence[Result], size: int) -> str:
     )
 
 
-def draw_bars(title: str, legend: str, summary: str, rows: Sequence[Bars]) -> str:
-    """Draw a chart of rows; `summary` says it in words, for readers who do not see it.
-
-    Returns
-    -------
-    str
-        The text of an SVG file.
-    """
-    height = TOP + ROW * len(rows) + 18
-    scale = (WIDTH - LEFT - RIGHT) / max(row.seconds_all for row in rows)
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" width="{WIDTH}" height="{height}"'
-        f' viewBox="0 0 {WIDTH} {height}" role="img">',
-        f"<title>{escape(summary)}</title>",
-        f'<text class="title" x="20" y="32">{escape(title)}</text>',
-        f'<text class="quiet" x="20" y="54">{escape(legend)}</text>',
+def draw_bars(title: str, note: str, rows: Sequence[Bars]) -> str:
+    """Draw a chart of rows, as the text of an SVG file."""
+    drawn = [
+        Bar(
+            "farwrite" if row.ours else "grpc",
+            "",
+            row.seconds,
+            f"{seconds(row.seconds)} / {seconds(row.seconds_all)}",
+            beyond=row.seconds_all,
+        )
+        for row in rows
     ]
-    for number, row in enumerate(rows):
-        lines += _bar(row, TOP + ROW * number, scale)
-    return standalone("\n".join([*lines, "</svg>"]))
-
-
-def _bar(row: Bars, y: int, scale: float) -> list[str]:
-    moved = max(row.seconds * scale, 1.5)
-    rest = max((row.seconds_all - row.seconds) * scale, 0)
-    kind = "farwrite" if row.ours else "grpc"
-    middle = y + BAR / 2 + 5
-    return [
-        f'<g class="{kind}">',
-        f'<text x="{LEFT - 12}" y="{middle}" text-anchor="end">{escape(row.name)}</text>',
-        f'<rect class="solid" x="{LEFT}" y="{y}" width="{moved:.1f}" height="{BAR}" rx="2"/>',
-        f'<rect class="pale" x="{LEFT + moved:.1f}" y="{y}" width="{rest:.1f}" height="{BAR}"'
-        ' rx="2"/>',
-        f'<text x="{LEFT + moved + rest + 8:.1f}" y="{middle}">{seconds(row.seconds)}'
-        f' <tspan class="quiet">/ {seconds(row.seconds_all)}</tspan></text>',
-        "</g>",
-    ]
+    groups = [Group(row.name, [bar]) for row, bar in zip(rows, drawn, strict=True)]
+    return standalone(bars(title, groups, note))
 
 
 def seconds(value: float) -> str:

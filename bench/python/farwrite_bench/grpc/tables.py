@@ -10,9 +10,9 @@ from farwrite_bench.grpc.payload import PLAIN
 from farwrite_bench.grpc.plan import BANDWIDTH, LATENCY, MIMIC, PS_THROUGHPUT
 from farwrite_bench.grpc.targets import Row
 from farwrite_bench.grpc.transport import TRANSPORTS
-from farwrite_bench.report.axis import duration, plain, short_size
 from farwrite_bench.report.chart import Series, beside, lines, standalone
 from farwrite_bench.report.frame import Look
+from farwrite_bench.report.numbers import duration, plain, short_size
 
 CAPTIONS = {
     LATENCY: "Latency: one worker calls one server, which echoes the payload",

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from farwrite_bench.report.axis import Write, plain, short_size
 from farwrite_bench.report.bars import Bar, Group, bars
 from farwrite_bench.report.chart import Series, lines
 from farwrite_bench.report.frame import Look
+from farwrite_bench.report.numbers import Write, plain, short_size
 from farwrite_bench.report.parts import Facts, Row, figure, rows_of
+from farwrite_bench.table import times
 
 Chart = Callable[[Facts], list[str]]
 """Draws what a file holds, as SVG; nothing, where it has no rows that it shows."""
@@ -36,25 +37,32 @@ class Bars:
     """Makes the rows of what the file holds."""
     note: str = ""
     baseline: float | None = None
+    of: str = ""
+    """The series of whose value in the same group each other value shows its multiple."""
 
     def __call__(self, facts: Facts) -> list[str]:
         """Draw one chart."""
-        groups: dict[str, list[Bar]] = {}
+        groups: dict[str, list[Row]] = {}
         for row in filter(self.where, self.rows(facts)):
-            groups.setdefault(self.group(row), []).append(self._bar(row))
+            groups.setdefault(self.group(row), []).append(row)
         if not groups:
             return []
-        found = [Group(*group) for group in groups.items()]
+        found = [Group(name, self._bars(rows)) for name, rows in groups.items()]
         return [bars(self.title, found, self.note, self.baseline)]
 
-    def _bar(self, row: Row) -> Bar:
+    def _bars(self, rows: Sequence[Row]) -> list[Bar]:
+        of = next((row[self.value] for row in rows if row[self.series] == self.of), None)
+        return [self._bar(row, of if row[self.series] != self.of else None) for row in rows]
+
+    def _bar(self, row: Row, of: float | None) -> Bar:
         key, value = row[self.series], row[self.value]
         rounds = row[self.rounds] if self.rounds else None
+        ratio = f" ({times(value / of)})" if of else ""
         return Bar(
             self.colours.get(key, key),
             self.names.get(key, key),
             value,
-            f"{figure(value)} {self.unit}".rstrip(),
+            f"{figure(value)} {self.unit}".rstrip() + ratio,
             (min(rounds), max(rounds)) if rounds else None,
         )
 

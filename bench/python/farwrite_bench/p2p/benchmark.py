@@ -22,7 +22,7 @@ from farwrite_bench.p2p.hosts import HostPlan
 from farwrite_bench.p2p.plan import Plan, expected_seconds
 from farwrite_bench.p2p.run import run
 from farwrite_bench.record import Record
-from farwrite_bench.report.axis import duration
+from farwrite_bench.report.numbers import duration
 from farwrite_bench.report.parts import Card, Facts, Row
 
 
@@ -354,6 +354,8 @@ BENCHMARK: Benchmark[Plan | HostPlan] = Benchmark(
             "µs",
             names=_NAMES,
             rows=_alone,
+            of="limit",
+            note="In brackets: how many times the limit.",
         ),
         Bars(
             "Rate between two hosts",

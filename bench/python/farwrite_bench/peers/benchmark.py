@@ -29,7 +29,7 @@ from farwrite_bench.peers.plan import (
 from farwrite_bench.peers.rows import make_rows
 from farwrite_bench.peers.run import run
 from farwrite_bench.record import Record
-from farwrite_bench.report.axis import duration
+from farwrite_bench.report.numbers import duration, rate
 from farwrite_bench.report.parts import Card, Facts, Gain, Row, largest
 from farwrite_bench.table import times
 
@@ -157,7 +157,8 @@ def _last(row: Row) -> str | None:
 
 
 def _chart(title: str, y: str, value: str, **more: Any) -> BySize:
-    names = {peer.key: peer.name for peer in PEERS}
+    # Short, as they stand beside the lines: "gloo" of "gloo (torch.distributed)".
+    names = {peer.key: peer.name.split(" (")[0].split(".")[-1] for peer in PEERS}
     # Farwrite's two languages have to be told apart; the others have one each.
     names |= {key: f"{names[key]}, {language}" for language, key in FARWRITE.items()}
     return BySize(
@@ -228,7 +229,7 @@ BENCHMARK = Benchmark(
     sentences=sentences,
     charts=(
         _chart("Time until the receiver has read one transfer", "time", "p50_us", write_y=duration),
-        _chart("Rate of transfers that the receiver reads", "GB/s", "gb_s"),
+        _chart("Rate of transfers that the receiver reads", "rate", "gb_s", write_y=rate),
     ),
     gains=gains,
     cards=cards,

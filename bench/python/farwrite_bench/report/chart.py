@@ -1,29 +1,21 @@
-"""Draws charts as SVG: lines and distributions. The class of a series is its transport's key."""
+"""Draws charts as SVG: lines and distributions. A series is coloured by its transport's key."""
 
 from __future__ import annotations
 
 import statistics
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from farwrite.run.html_page import COLOURS
-from farwrite_bench.report.axis import Axis, around
-from farwrite_bench.report.frame import (
-    BOTTOM,
-    LEFT,
-    PLOT,
-    RIGHT,
-    UNIT_LINE,
-    WIDTH,
-    Look,
-    axes,
-    header,
-    hover,
-    size_of,
-    svg,
-)
-from farwrite_bench.report.theme import CHART, SERIES
+from farwrite_bench.report.frame import LETTER, PLOT, RIGHT, SMALL, WIDTH, Frame, Look, size_of, svg
+from farwrite_bench.report.theme import STYLE, colour, dashes
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+NAME_LINE = 14
+"""The distance of two names at the ends of lines."""
 BINS = 48
 
 
@@ -45,32 +37,28 @@ class Series:
 
 
 def lines(look: Look, series: Sequence[Series]) -> str:
-    """Draw one line for each series."""
-    points = [point for each in series for point in each.points]
-    heights = [y for _, y in points] + [y for each in series for r in each.ranges for y in r[1:]]
-    drawn, top = header(look.title, _entries(series), line=True)
-    top += UNIT_LINE
-    floor = top + PLOT
-    across = around((x for x, _ in points), LEFT, WIDTH - RIGHT, look.log_x, not look.log_x)
-    up = around(heights, floor, top, look.log_y, not look.log_y)
-    drawn += axes(look, across, up)
+    """Draw one line for each series, with its name where it ends."""
+    names = [textwrap.wrap(each.name, 18, break_long_words=False) for each in series]
+    height = max(PLOT, NAME_LINE * sum(map(len, names)) + 10)
+    letters = max(len(part) for name in names for part in name)
+    chart = Frame(look.title, height, 0, letters * LETTER * SMALL + 12)
+    plot = chart.plot(look)
     for each in series:
-        drawn.append(f'<g class="{each.key}">')
+        own = colour(each.key)
+        xs, ys = zip(*each.points, strict=True)
         if each.smooth > 1:
-            drawn.append(_path("faint", each.points, across, up))
-        drawn.append(_path("line", _smoothed(each.points, each.smooth), across, up))
-        drawn += (
-            f'<path class="range" d="M{across(x):.1f} {up(low):.1f}V{up(high):.1f}"/>'
-            for x, low, high in each.ranges
-        )
+            plot.plot(xs, ys, color=own, alpha=0.3, linewidth=1)
+        smooth = _smoothed(ys, each.smooth)
+        plot.plot(xs, smooth, color=own, linestyle=dashes(each.key), linewidth=2)
+        for x, low, high in each.ranges:
+            plot.plot([x, x], [low, high], color=own, linewidth=2)
         if each.smooth == 1:
-            drawn += (
-                f'<circle class="solid" cx="{across(x):.1f}" cy="{up(y):.1f}" r="3.5">'
-                f"{hover(look.at(each.name, x, y))}</circle>"
-                for x, y in each.points
-            )
-        drawn.append("</g>")
-    return svg(_label(look, series), drawn, WIDTH, floor + BOTTOM)
+            for x, y in each.points:
+                mark = chart.hover(look.at(each.name, x, y))
+                plot.plot([x], [y], marker="o", markersize=6, color=own, gid=mark)
+    _name_ends(plot, series, names)
+    label = f"{look.y} by {look.x}" if look.y else look.x
+    return chart.svg(f"{look.title}: {label}; {', '.join(each.name for each in series)}")
 
 
 def distribution(look: Look, series: Sequence[Series]) -> str:
@@ -78,31 +66,34 @@ def distribution(look: Look, series: Sequence[Series]) -> str:
 
     The slowest hundredth may be beyond the right edge; it is added to the last bin.
     """
+    chart = Frame(look.title, PLOT, 0, RIGHT)
+    chart.legend([(each.key, each.name) for each in series])
+    plot = chart.plot(look)
     shown = [
         statistics.quantiles(each.values, n=100)[98] if len(each.values) > 1 else each.values[0]
         for each in series
         if each.values
     ]
-    drawn, top = header(look.title, _entries(series), line=False)
-    top += UNIT_LINE
-    floor = top + PLOT
-    across = around(shown, LEFT, WIDTH - RIGHT, zero=True)
-    counts = {each.key: _counts(each.values, across) for each in series}
-    highest = max((max(count) for count in counts.values()), default=1.0)
-    up = Axis(0, highest * 1.1, floor, top)
-    drawn += axes(look, across, up)
+    last = max(shown, default=1.0) * 1.05 or 1.0
     for each in series:
-        drawn.append(f'<g class="{each.key}">')
-        drawn.append(_steps(counts[each.key], across, up))
-        if each.values:
-            middle = statistics.median(each.values)
-            x = across(middle)
-            drawn.append(
-                f'<path class="mark" d="M{x:.1f} {floor:.0f}V{top:.0f}">'
-                f"{hover(f'{each.name}: median {middle:.3g}')}</path>"
-            )
-        drawn.append("</g>")
-    return svg(_label(look, series), drawn, WIDTH, floor + BOTTOM)
+        if not each.values:
+            continue
+        own = colour(each.key)
+        plot.hist(
+            [min(value, last) for value in each.values],
+            bins=BINS,
+            range=(0, last),
+            weights=[1 / len(each.values)] * len(each.values),
+            histtype="stepfilled",
+            color=own,
+            alpha=0.4,
+        )
+        middle = statistics.median(each.values)
+        mark = chart.hover(f"{each.name}: median {middle:.3g}")
+        plot.axvline(middle, color=own, linewidth=1.5, linestyle=(0, (2.5, 2)), gid=mark)
+    plot.set_xlim(0, last)
+    plot.set_yticks([])
+    return chart.svg(f"{look.title}: {look.x}; {', '.join(each.name for each in series)}")
 
 
 def beside(title: str, charts: Sequence[str]) -> str:
@@ -113,49 +104,50 @@ def beside(title: str, charts: Sequence[str]) -> str:
         sized = chart.replace("<svg ", f'<svg width="{width}" height="{height}" ', 1)
         placed.append(f'<g transform="translate({place * WIDTH} 0)">{sized}</g>')
     highest = max((size_of(chart)[1] for chart in charts), default=1)
-    return svg(title, placed, WIDTH * max(len(charts), 1), highest)
+    return svg(title, "\n".join(placed), WIDTH * max(len(charts), 1), highest)
 
 
 def standalone(drawing: str) -> str:
     """Make an SVG file from a chart: adds the colours, the fonts and a background."""
     head, body = drawing.split(">", 1)
-    style = f"<style>{COLOURS}{SERIES}{CHART}\n</style>"
-    return f'{head}>{style}<rect class="page" width="100%" height="100%" rx="8"/>{body}\n'
+    page = '<rect style="fill: var(--page)" width="100%" height="100%" rx="8"/>'
+    return f"{head}><style>{STYLE}\n</style>{page}{body}\n"
 
 
-def _entries(series: Sequence[Series]) -> list[tuple[str, str]]:
-    return [(each.key, each.name) for each in series]
+def _name_ends(plot: Axes, series: Sequence[Series], names: Sequence[Sequence[str]]) -> None:
+    """Write each line's name beside its end, and no two over each other."""
+    plot.get_xlim(), plot.get_ylim()  # which chooses both, from what is drawn
+    height = plot.get_window_extent().height
+    across, up = plot.transData, plot.transAxes.inverted()
+    ends = [up.transform(across.transform(each.points[-1]))[1] * height for each in series]
+    order = sorted(range(len(series)), key=lambda place: ends[place])
+    needed = [NAME_LINE * len(name) for name in names]
+    # Each as low as its line and the names below it allow; then down from the top.
+    floor, bottoms = -4.0, {}
+    for place in order:
+        bottoms[place] = max(ends[place] - needed[place] / 2, floor)
+        floor = bottoms[place] + needed[place]
+    ceiling = min(floor, height + 4)
+    for place in reversed(order):
+        bottom = min(bottoms[place], ceiling - needed[place])
+        ceiling = bottom
+        own = colour(series[place].key)
+        line = {"arrowstyle": "-", "color": own, "linewidth": 0.8, "alpha": 0.5, "shrinkB": 3}
+        plot.annotate(
+            "\n".join(names[place]),
+            xy=series[place].points[-1],
+            xytext=(1.04, (bottom + needed[place] / 2) / height),
+            textcoords="axes fraction",
+            fontsize=SMALL,
+            color=own,
+            verticalalignment="center",
+            annotation_clip=False,
+            arrowprops=line,
+        )
 
 
-def _label(look: Look, series: Sequence[Series]) -> str:
-    axes_named = f"{look.y} by {look.x}" if look.y else look.x
-    return f"{look.title}: {axes_named}; {', '.join(each.name for each in series)}"
-
-
-def _path(kind: str, points: Sequence[tuple[float, float]], across: Axis, up: Axis) -> str:
-    places = " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in points)
-    return f'<polyline class="{kind}" points="{places}"/>'
-
-
-def _smoothed(points: Sequence[tuple[float, float]], over: int) -> list[tuple[float, float]]:
-    result = []
-    for place, (x, _) in enumerate(points):
-        near = points[max(place - over // 2, 0) : place + over // 2 + 1]
-        result.append((x, statistics.fmean(y for _, y in near)))
-    return result
-
-
-def _counts(values: Sequence[float], across: Axis) -> list[float]:
-    counts = [0.0] * BINS
-    for value in values:
-        share = (value - across.low) / (across.high - across.low)
-        counts[min(max(int(share * BINS), 0), BINS - 1)] += 1 / len(values)
-    return counts
-
-
-def _steps(counts: Sequence[float], across: Axis, up: Axis) -> str:
-    width = (across.end - across.start) / BINS
-    path = [f"M{across.start:.1f} {up.start:.1f}"]
-    for place, count in enumerate(counts):
-        path.append(f"V{up(count):.1f}H{across.start + (place + 1) * width:.1f}")
-    return f'<path class="area" d="{"".join(path)}V{up.start:.1f}Z"/>'
+def _smoothed(values: Sequence[float], over: int) -> list[float]:
+    return [
+        statistics.fmean(values[max(place - over // 2, 0) : place + over // 2 + 1])
+        for place in range(len(values))
+    ]

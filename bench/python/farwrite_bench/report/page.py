@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from farwrite.run.html_page import page
-from farwrite_bench.report.theme import CHART, SERIES
+from farwrite_bench.report.theme import STYLE
 
 _STYLE = """
   .cards, .charts { display: grid; gap: 14px; }
@@ -29,7 +29,7 @@ _STYLE = """
 
 def chart_page(title: str, parts: Sequence[str]) -> str:
     """Make a page from its parts, which are HTML."""
-    return page(title, parts, style=SERIES + _STYLE + CHART)
+    return page(title, parts, style=STYLE + _STYLE)
 
 
 def cards(entries: Sequence[tuple[str, str]]) -> str:

@@ -29,6 +29,11 @@ class Gain:
     why: str = ""
     """What the row shows about the reason."""
 
+    @property
+    def helps(self) -> bool:
+        """Whether this is more than noise."""
+        return self.times >= HELPS_FROM
+
 
 class Section(Protocol):
     """What the module of a benchmark's part of the page has.
@@ -60,8 +65,8 @@ def rows_of(facts: Facts) -> list[Row]:
 
 
 def largest(gains: Sequence[Gain], what: str) -> list[Card]:
-    """Make the card of the largest gain: its factor, `what`, and its case. Without gains, none."""
-    best = max(gains, key=lambda gain: gain.times, default=None)
+    """Make the card of the largest gain: its factor, `what`, and its case. Without a gain, none."""
+    best = max((gain for gain in gains if gain.helps), key=lambda gain: gain.times, default=None)
     return [] if best is None else [(times(best.times), f"{what}, {best.case}")]
 
 

@@ -176,7 +176,7 @@ def _no_help(gains: Sequence[Gain]) -> Iterator[str]:
     if not gains:
         yield page.paragraph("No file compares Farwrite with something that it replaces.")
         return
-    small = sorted((gain for gain in gains if gain.times < HELPS_FROM), key=lambda gain: gain.times)
+    small = sorted((gain for gain in gains if not gain.helps), key=lambda gain: gain.times)
     slower = [gain for gain in small if gain.times < 1 / HELPS_FROM]
     rule = f"A gain below {times(HELPS_FROM)} is not told from noise."
     if not small:

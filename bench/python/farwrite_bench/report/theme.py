@@ -1,89 +1,107 @@
-"""The colours and fonts of charts, in light and in dark mode."""
+"""The colours and dashes of charts, in light and in dark mode."""
 
 from __future__ import annotations
 
-_TRANSPORTS = {
-    "grpc": ("#7a828b", "#9aa4af"),
-    "farwrite": ("#0969da", "#4493f8"),
-    "rpc-over-fabric": ("#bf3989", "#db61a2"),
-    "staged": ("#bc4c00", "#f0883e"),
-    "local": ("#1a7f37", "#3fb950"),
-    "raw": ("#8250df", "#ab7df8"),
-    "box-shm": ("#0969da", "#4493f8"),
-    "box-tcp": ("#1b7c83", "#39c5cf"),
-    "mpi": ("#7a828b", "#9aa4af"),
-    "mpi-shared": ("#bc4c00", "#f0883e"),
-    "tcp": ("#57606a", "#b1bac4"),
-    "uds": ("#8250df", "#ab7df8"),
-    "copy": ("#bc4c00", "#f0883e"),
-    "farwrite-shm": ("#0969da", "#4493f8"),
-    "farwrite-tcp": ("#1b7c83", "#39c5cf"),
-    "farwrite-verbs": ("#1a7f37", "#3fb950"),
-    "limit": ("#57606a", "#b1bac4"),
-    "farwrite-python": ("#1b7c83", "#39c5cf"),
-    "ucx": ("#8250df", "#ab7df8"),
-    "openmpi": ("#bc4c00", "#f0883e"),
-    "nixl": ("#1a7f37", "#3fb950"),
-    "mooncake": ("#9a6700", "#d29922"),
-    "shared-memory": ("#bf3989", "#db61a2"),
-    "zmq": ("#cf222e", "#ff7b72"),
-    "gloo": ("#953800", "#ffa657"),
-    "ray": ("#0a3069", "#a5d6ff"),
-    "tensors": ("#0969da", "#4493f8"),
-    "bytes": ("#bc4c00", "#f0883e"),
+from farwrite.run.html_page import COLOURS
+
+INK, QUIET, RULE, CARD = "#1f2328", "#59636e", "#d1d9e0", "#f6f8fa"
+"""What charts are drawn with where a page has its own colours."""
+_DARK = {
+    "#0969da": "#4493f8",
+    "#7a828b": "#9aa4af",
+    "#bf3989": "#db61a2",
+    "#bc4c00": "#f0883e",
+    "#1a7f37": "#3fb950",
+    "#8250df": "#ab7df8",
+    "#1b7c83": "#39c5cf",
+    "#57606a": "#b1bac4",
+    "#9a6700": "#d29922",
+    "#cf222e": "#ff7b72",
+    "#953800": "#ffa657",
+    "#0a3069": "#a5d6ff",
 }
-"""The colour of each transport, or of what else a chart compares, in light and in dark mode."""
+"""Each colour of a series in light, and in dark."""
+_OF_KEY = {
+    "grpc": "#7a828b",
+    "farwrite": "#0969da",
+    "rpc-over-fabric": "#bf3989",
+    "staged": "#bc4c00",
+    "local": "#1a7f37",
+    "raw": "#8250df",
+    "box-shm": "#0969da",
+    "box-tcp": "#1b7c83",
+    "mpi": "#7a828b",
+    "mpi-shared": "#bc4c00",
+    "tcp": "#57606a",
+    "uds": "#8250df",
+    "copy": "#bc4c00",
+    "farwrite-shm": "#0969da",
+    "farwrite-tcp": "#1b7c83",
+    "farwrite-verbs": "#1a7f37",
+    "limit": "#57606a",
+    "farwrite-python": "#1b7c83",
+    "ucx": "#8250df",
+    "openmpi": "#bc4c00",
+    "nixl": "#1a7f37",
+    "mooncake": "#9a6700",
+    "shared-memory": "#bf3989",
+    "zmq": "#cf222e",
+    "gloo": "#953800",
+    "ray": "#0a3069",
+    "tensors": "#0969da",
+    "bytes": "#bc4c00",
+}
 _DASHES = {
-    "local": "2 4",
-    "limit": "2 4",
-    "raw": "7 4",
-    "rpc-over-fabric": "7 4",
-    "farwrite-tcp": "7 4",
-    "box-tcp": "7 4",
-    "mpi": "7 4",
-    "farwrite-python": "7 4",
-    "ucx": "12 3",
-    "nixl": "12 3",
-    "mooncake": "3 3",
-    "gloo": "7 4",
-    "ray": "12 3 2 3",
+    "local": (1, 2),
+    "limit": (1, 2),
+    "raw": (3.5, 2),
+    "rpc-over-fabric": (3.5, 2),
+    "farwrite-tcp": (3.5, 2),
+    "box-tcp": (3.5, 2),
+    "mpi": (3.5, 2),
+    "farwrite-python": (3.5, 2),
+    "ucx": (6, 1.5),
+    "nixl": (6, 1.5),
+    "mooncake": (1.5, 1.5),
+    "gloo": (3.5, 2),
+    "ray": (6, 1.5, 1, 1.5),
 }
-"""Lines that are dashed, so that no reader needs to tell two colours apart."""
+"""Lines that are dashed, so that no reader needs to tell two colours apart, in widths of a line."""
+_OF_PAGE = {INK: "--ink", QUIET: "--quiet", RULE: "--rule", CARD: "--card"}
 
 
-def _variables(scheme: int) -> str:
-    return " ".join(f"--{key}: {colours[scheme]};" for key, colours in _TRANSPORTS.items())
+def colour(key: str) -> str:
+    """Return the colour of a transport, or of what else a chart compares, in light mode."""
+    return _OF_KEY[key]
 
 
-SERIES = f"""
-  :root, svg.chart {{ {_variables(0)} }}
+def dashes(key: str) -> tuple[float, tuple[float, ...]] | str:
+    """Return the line style of a series, for matplotlib."""
+    return (0, _DASHES[key]) if key in _DASHES else "solid"
+
+
+def with_modes(drawn: str) -> str:
+    """Let every colour of a drawing follow the reader's mode."""
+    for light in _DARK:
+        drawn = drawn.replace(light, f"var({_variable(light)})")
+    for light, name in _OF_PAGE.items():
+        drawn = drawn.replace(light, f"var({name})")
+    return drawn
+
+
+def _variable(light: str) -> str:
+    return f"--series-{light[1:]}"
+
+
+def _variables(dark: bool) -> str:
+    return " ".join(f"{_variable(one)}: {_DARK[one] if dark else one};" for one in _DARK)
+
+
+STYLE = f"""{COLOURS}
+  :root, svg.chart {{ {_variables(dark=False)} }}
   @media (prefers-color-scheme: dark) {{
-    :root, svg.chart {{ {_variables(1)} }}
-  }}"""
-"""The colour of each transport, as a CSS variable."""
-
-_CLASSES = "".join(f"\n  svg.chart .{key} {{ --own: var(--{key}); }}" for key in _TRANSPORTS)
-_CLASSES += "".join(
-    f"\n  svg.chart .{key} .line {{ stroke-dasharray: {dashes}; }}"
-    for key, dashes in _DASHES.items()
-)
-
-CHART = f"""
-  svg.chart text {{ font: 13px system-ui, -apple-system, "Segoe UI", sans-serif;
-    fill: var(--ink); }}
-  svg.chart .title {{ font-size: 15px; font-weight: 600; }}
-  svg.chart .quiet {{ fill: var(--quiet); font-size: 12px; }}
-  svg.chart .rule {{ stroke: var(--rule); fill: none; }}
-  svg.chart .page {{ fill: var(--page); }}
-  svg.chart .line {{ fill: none; stroke: var(--own); stroke-width: 2; stroke-linejoin: round; }}
-  svg.chart .range, svg.chart .whisker {{ fill: none; stroke: var(--own); stroke-width: 2; }}
-  svg.chart .whisker {{ stroke: var(--ink); stroke-width: 1; opacity: 0.7; }}
-  svg.chart .base {{ fill: none; stroke: var(--ink); stroke-dasharray: 3 3; opacity: 0.75; }}
-  svg.chart .value {{ font-size: 12px; font-variant-numeric: tabular-nums; paint-order: stroke;
-    stroke: var(--card); stroke-width: 4px; stroke-linejoin: round; }}
-  svg.chart .faint {{ fill: none; stroke: var(--own); opacity: 0.3; }}
-  svg.chart .area {{ fill: var(--own); fill-opacity: 0.28; stroke: var(--own); }}
-  svg.chart .solid {{ fill: var(--own); }}
-  svg.chart .pale {{ fill: var(--own); opacity: 0.4; }}
-  svg.chart .mark {{ stroke: var(--own); stroke-width: 1.5; stroke-dasharray: 4 3; }}{_CLASSES}"""
-"""The style of the classes in a chart. The class of a group is the key of its transport."""
+    :root, svg.chart {{ {_variables(dark=True)} }}
+  }}
+  svg.chart {{ stroke-linejoin: round; }}
+  svg.chart text {{ font-family: system-ui, -apple-system, "Segoe UI", sans-serif; }}"""
+"""What a page, or a file, with charts needs."""

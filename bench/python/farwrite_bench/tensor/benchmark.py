@@ -17,7 +17,7 @@ from farwrite_bench.harness.column import Column, Table, span
 from farwrite_bench.harness.memory import affordable
 from farwrite_bench.options import sizes
 from farwrite_bench.record import Record
-from farwrite_bench.report.axis import duration
+from farwrite_bench.report.numbers import duration
 from farwrite_bench.report.parts import Card, Facts, Gain, Row, largest, rows_of
 from farwrite_bench.tensor.plan import (
     CHAIN,

@@ -17,7 +17,7 @@ from farwrite_bench.harness.column import Column, Table
 from farwrite_bench.harness.option import Option, chosen, rounds
 from farwrite_bench.options import count, counts
 from farwrite_bench.record import Record
-from farwrite_bench.report.parts import Card, Facts, Gain, figure
+from farwrite_bench.report.parts import HELPS_FROM, Card, Facts, Gain, figure
 from farwrite_bench.table import times
 from farwrite_experiments.library import MODULE
 from farwrite_experiments.networks.network import NETWORKS, name_of
@@ -161,7 +161,8 @@ def cards(facts: Facts) -> list[Card]:
     if exposing := [row for row in ours if row["of_grpc"] is not None]:
         best = max(exposing, key=lambda row: least(row["of_grpc"]))
         what = f"less exposed communication than stock gRPC, {_case(best)}"
-        found.append((ratio_text(best["of_grpc"]), what))
+        if least(best["of_grpc"]) >= HELPS_FROM:
+            found.append((ratio_text(best["of_grpc"]), what))
     copies = [row["copies_per_step"] for row in ours if row["copies_per_step"] is not None]
     if copies:
         found.append((figure(max(copies)), "copies of a tensor in a training step, at most"))
