@@ -83,7 +83,7 @@ CONTRAST = """
     const found = ratio(colour, back(each));
     if (found < LEAST) poor.add(each.tagName + ' ' + colour + ' on ' + back(each) + ' ' + found);
   }
-  for (const each of document.querySelectorAll('.solid')) {
+  for (const each of document.querySelectorAll('svg.chart path[style*="fill: var(--series"]')) {
     const found = ratio(getComputedStyle(each).fill, back(each));
     if (found < 3) poor.add('mark ' + getComputedStyle(each).fill + ' ' + found);
   }

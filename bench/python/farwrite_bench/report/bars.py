@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -49,7 +50,10 @@ def bars(title: str, groups: Sequence[Group], note: str = "", baseline: float | 
         A value that a dashed line marks in every group.
     """
     shown = [bar for group in groups for bar in group.bars]
-    height = len(shown) * STEP + len(groups) * (GROUP_LINE + GAP)
+    names = [
+        textwrap.wrap(group.name, int((WIDTH - 2 * EDGE) / (LETTER * TEXT))) for group in groups
+    ]
+    height = len(shown) * STEP + len(groups) * GAP + sum(map(len, names)) * GROUP_LINE
     chart = Frame(title, height, EDGE, EDGE, note)
     chart.legend([*dict.fromkeys((bar.key, bar.name) for bar in shown if bar.name)])
     most = max([max(bar.value, bar.beyond) for bar in shown] + [baseline or 0.0, 1e-12])
@@ -58,9 +62,10 @@ def bars(title: str, groups: Sequence[Group], note: str = "", baseline: float | 
     unit = most / (WIDTH - 2 * EDGE - room)
     plot = chart.empty((0, unit * (WIDTH - 2 * EDGE)), (height, 0))
     y = 0
-    for group in groups:
-        plot.text(0, y + 12, group.name, fontsize=TEXT, color=INK)
-        y += GROUP_LINE
+    for group, name in zip(groups, names, strict=True):
+        for part in name:
+            plot.text(0, y + 12, part, fontsize=TEXT, color=INK)
+            y += GROUP_LINE
         first = y
         for bar in group.bars:
             middle = y + BAR / 2

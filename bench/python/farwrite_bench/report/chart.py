@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from farwrite_bench.report.frame import LETTER, PLOT, RIGHT, SMALL, WIDTH, Frame, Look, size_of, svg
+from farwrite_bench.report.frame import BOLD, PLOT, RIGHT, SMALL, WIDTH, Frame, Look, size_of, svg
 from farwrite_bench.report.theme import STYLE, colour, dashes
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def lines(look: Look, series: Sequence[Series]) -> str:
     names = [textwrap.wrap(each.name, 18, break_long_words=False) for each in series]
     height = max(PLOT, NAME_LINE * sum(map(len, names)) + 10)
     letters = max(len(part) for name in names for part in name)
-    chart = Frame(look.title, height, 0, letters * LETTER * SMALL + 12)
+    chart = Frame(look.title, height, 0, letters * BOLD * SMALL + 18)
     plot = chart.plot(look)
     for each in series:
         own = colour(each.key)

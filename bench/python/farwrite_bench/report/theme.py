@@ -8,7 +8,7 @@ INK, QUIET, RULE, CARD = "#1f2328", "#59636e", "#d1d9e0", "#f6f8fa"
 """What charts are drawn with where a page has its own colours."""
 _DARK = {
     "#0969da": "#4493f8",
-    "#7a828b": "#9aa4af",
+    "#656d76": "#9aa4af",
     "#bf3989": "#db61a2",
     "#bc4c00": "#f0883e",
     "#1a7f37": "#3fb950",
@@ -22,7 +22,7 @@ _DARK = {
 }
 """Each colour of a series in light, and in dark."""
 _OF_KEY = {
-    "grpc": "#7a828b",
+    "grpc": "#656d76",
     "farwrite": "#0969da",
     "rpc-over-fabric": "#bf3989",
     "staged": "#bc4c00",
@@ -30,7 +30,7 @@ _OF_KEY = {
     "raw": "#8250df",
     "box-shm": "#0969da",
     "box-tcp": "#1b7c83",
-    "mpi": "#7a828b",
+    "mpi": "#656d76",
     "mpi-shared": "#bc4c00",
     "tcp": "#57606a",
     "uds": "#8250df",
