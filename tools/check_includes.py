@@ -1,4 +1,4 @@
-"""Fails if a folder includes or imports from one that is not below it.
+"""Fails if a folder includes or imports from one that is not below it, or files from each other.
 
 `FLOORS` says for each folder which others it may use: those of the house that are below it. The
 public headers in `include/` are open to all. What only a type checker imports does not count.
@@ -60,12 +60,59 @@ def faults(files: Mapping[str, str]) -> list[str]:
         for used in _uses(path, text, files)
         if not _may(floor, used)
     ]
+    if used := circle(_graph(files)):
+        found.append(
+            f"{' -> '.join(used)}: these use each other when the program runs; let one of them not"
+            " know the other (tools/check_includes.py)"
+        )
     found += [
         f"{folder}/: say in tools/check_includes.py which folders it may use"
         for folder in sorted({str(PurePosixPath(path).parent) for path in files})
         if folder.startswith("src/") and folder not in FLOORS
     ]
     return found
+
+
+def circle(graph: Mapping[str, Iterable[str]]) -> list[str]:
+    """Return a way from a name back to itself, or nothing; `graph`: where each name leads."""
+    done: set[str] = set()
+    for start in graph:
+        path: list[str] = []
+        todo = [(start, 0)]
+        while todo:
+            name, depth = todo.pop()
+            del path[depth:]
+            if name in path:
+                return [*path[path.index(name) :], name]
+            if name not in done:
+                done.add(name)
+                path.append(name)
+                todo += [(each, depth + 1) for each in graph.get(name, ())]
+    return []
+
+
+def _graph(files: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return which files of the house each file includes or imports when the program runs."""
+    modules = {
+        ".".join(PurePosixPath(path).with_suffix("").parts[at:]).removesuffix(".__init__"): path
+        for path in files
+        if path.endswith(".py") and (at := _package_at(path)) is not None
+    }
+    graph = {}
+    for path, text in files.items():
+        if path.endswith(".py"):
+            names = _modules(ast.parse(text))
+            used = (modules[name] for name in names if name in modules)
+            graph[path] = [each for each in used if each != path]
+        else:
+            graph[path] = list(_included(path, text, files))
+    return graph
+
+
+def _package_at(path: str) -> int | None:
+    """Return where in a path its package begins."""
+    floor = _floor_of(path)
+    return None if floor is None else len(PurePosixPath(floor).parts) - 1
 
 
 def _floor_of(path: str) -> str | None:
@@ -82,25 +129,35 @@ def _may(floor: str, used: str) -> bool:
 def _uses(path: str, text: str, files: Mapping[str, str]) -> Iterator[str]:
     if path.endswith(".py"):
         packages = {PurePosixPath(floor).name for floor in FLOORS}
-        yield from (used for used in _imported(ast.parse(text)) if used in packages)
+        yield from (
+            top for name in _modules(ast.parse(text)) if (top := name.partition(".")[0]) in packages
+        )
         return
+    for name in _included(path, text, files):
+        yield str(PurePosixPath(name).parent).removeprefix("src/")
+
+
+def _included(path: str, text: str, files: Mapping[str, str]) -> Iterator[str]:
     root = "src/tensorflow" if path.startswith("src/tensorflow/") else "src"
     for name in re.findall(r'^#include "([^"]+)"', text, re.MULTILINE):
         if f"{root}/{name}" in files:
-            yield str(PurePosixPath(f"{root}/{name}").parent).removeprefix("src/")
+            yield f"{root}/{name}"
 
 
-def _imported(tree: ast.AST) -> Iterator[str]:
-    """Yield the packages that are imported when the program runs."""
+def _modules(tree: ast.AST) -> Iterator[str]:
+    """Yield the modules, and what may be modules, that are imported when the program runs."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
             continue
         if isinstance(node, ast.Import):
-            yield from (alias.name.partition(".")[0] for alias in node.names)
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module.partition(".")[0]
+            # Of the package itself only the compiled module comes: it is no Python.
+            if node.module != "farwrite":
+                yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
         else:
-            yield from _imported(node)
+            yield from _modules(node)
 
 
 def _texts(names: Iterable[str]) -> dict[str, str]:

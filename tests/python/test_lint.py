@@ -141,6 +141,22 @@ def test_a_folder_uses_nothing_above_it(path: str) -> None:
     assert [fault.partition(":")[0] for fault in check_includes.faults(files)] == [path]
 
 
+CIRCLE = {
+    "python/farwrite/one.py": "from farwrite import two\n",
+    "python/farwrite/two.py": "def run():\n    from farwrite.three import x\n",
+    "python/farwrite/three.py": "import farwrite.one\n",
+}
+
+
+def test_files_do_not_use_each_other() -> None:
+    [found] = check_includes.faults({**BELOW, **CIRCLE})
+    assert all(path in found for path in CIRCLE)
+    typed = "if TYPE_CHECKING:\n    import farwrite.one\n"
+    assert check_includes.faults({**CIRCLE, "python/farwrite/three.py": typed}) == []
+    headers = {"src/core/a.h": '#include "core/b.h"\n', "src/core/b.h": '#include "core/a.h"\n'}
+    assert "use each other" in check_includes.faults(headers)[0]
+
+
 def test_a_new_folder_needs_a_floor() -> None:
     found = check_includes.faults({"src/core/deep/status.h": ""})
     assert found == ["src/core/deep/: say in tools/check_includes.py which folders it may use"]

@@ -6,13 +6,15 @@ import abc
 from typing import TYPE_CHECKING, Any, Generic, SupportsFloat, SupportsIndex, TypeVar
 
 from farwrite import _farwrite
-from farwrite.arguments import flag, index, instance, shown
+from farwrite.arguments import flag, index, shown
 from farwrite.box.element import Elements, Layout, elements_of, factor_of, type_name
 from farwrite.box.update import Update
 from farwrite.errors import InvalidArgument, OutOfRange
 from farwrite.handle import Handle
 
 if TYPE_CHECKING:
+    from typing import TypeGuard
+
     from farwrite.box.segment import Segment
 
 Outcome = TypeVar("Outcome")
@@ -390,24 +392,26 @@ def _factor(operation: str, what: str, value: SupportsFloat, target: Segment) ->
     return factor_of(operation, what, value, target.layout, f"'{target.name}' has")
 
 
-def _is_segment(value: object) -> bool:
-    from farwrite.box.segment import Segment
+def _is_segment(value: object) -> TypeGuard[Segment]:
+    """A segment changes itself; what `Segment.post` returns changes another."""
+    return isinstance(value, Changes) and value._segment() is value
 
-    return isinstance(value, Segment)
+
+def _given_segment(operation: str, what: str, value: object) -> Segment:
+    if not _is_segment(value):
+        raise InvalidArgument(
+            f"{operation}: {what} is {type(value).__name__} instead of Segment; give a Segment of"
+            " the same server"
+        )
+    return value
 
 
 def _key(operation: str, what: str, value: object) -> int:
-    from farwrite.box.segment import Segment
-
-    if value is None:
-        return 0
-    return instance(operation, what, value, Segment, "give a Segment of the same server").key
+    return 0 if value is None else _given_segment(operation, what, value).key
 
 
 def _checked_segment(operation: str, what: str, value: object, target: Segment) -> Segment:
-    from farwrite.box.segment import Segment
-
-    value = instance(operation, what, value, Segment, "give a Segment of the same server")
+    value = _given_segment(operation, what, value)
     if value.layout.text != target.layout.text:
         raise InvalidArgument(
             f"{operation}: '{target.name}' has dtype {target.layout.name} and '{value.name}' has"
