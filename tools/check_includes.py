@@ -129,9 +129,7 @@ def _may(floor: str, used: str) -> bool:
 def _uses(path: str, text: str, files: Mapping[str, str]) -> Iterator[str]:
     if path.endswith(".py"):
         packages = {PurePosixPath(floor).name for floor in FLOORS}
-        yield from (
-            top for name in _modules(ast.parse(text)) if (top := name.partition(".")[0]) in packages
-        )
+        yield from packages & {name.partition(".")[0] for name in _modules(ast.parse(text))}
         return
     for name in _included(path, text, files):
         yield str(PurePosixPath(name).parent).removeprefix("src/")
