@@ -80,7 +80,7 @@ BENCHMARKS = (
     Entry("p2p", "farwrite_bench.p2p.benchmark"),
     Entry("peers", "farwrite_bench.peers.benchmark"),
     Entry("gpu", "farwrite_bench.gpu.benchmark"),
-    _own("box", "box.command"),
+    Entry("box", "farwrite_bench.box.benchmark"),
     _own("grpc", "grpc.command"),
     Entry("step", "farwrite_bench.step.benchmark"),
     Entry("feed", "farwrite_bench.feed.benchmark"),

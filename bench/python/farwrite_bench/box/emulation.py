@@ -16,7 +16,6 @@ from farwrite.units import format_size
 from farwrite_bench.box.emulator import DELTA
 from farwrite_bench.box.group import ask, box_tasks, mpi_ranks, serving
 from farwrite_bench.box.networks import Network
-from farwrite_bench.box.openmpi import OpenMpi
 from farwrite_bench.box.orders import Check, Checked, Close, Open, Ran, Start
 from farwrite_bench.box.plan import (
     BOX_SHM,
@@ -81,21 +80,19 @@ class Turn:
     """The counters of all workers together, since the case is open."""
 
 
-def run(
-    plan: BoxPlan, openmpi: OpenMpi | None, why_not: str, progress: Progress, logs: Path
-) -> list[Row]:
+def run(plan: BoxPlan, progress: Progress, logs: Path) -> list[Row]:
     """Measure all networks with all numbers of workers.
 
-    Without `openmpi` its rows are marked skipped, with `why_not`.
+    Without OpenMPI its rows are marked skipped, with the reason.
     """
     rows: list[Row] = []
     for number, workers in enumerate(plan.workers):
         with contextlib.ExitStack() as stack:
-            groups = _groups(plan, openmpi, workers, stack, logs)
+            groups = _groups(plan, workers, stack, logs)
             for place, network in enumerate(plan.networks):
                 share = (number + place / len(plan.networks)) / len(plan.workers)
                 note = functools.partial(progress, share)
-                rows += rows_of(plan, groups, why_not, network, workers, note)
+                rows += rows_of(plan, groups, network, workers, note)
     return rows
 
 
@@ -110,13 +107,7 @@ class Groups:
     logs: Path
 
 
-def _groups(
-    plan: BoxPlan,
-    openmpi: OpenMpi | None,
-    workers: int,
-    stack: contextlib.ExitStack,
-    logs: Path,
-) -> Groups:
+def _groups(plan: BoxPlan, workers: int, stack: contextlib.ExitStack, logs: Path) -> Groups:
     # Processes for cases that are all too large would be started for nothing.
     smallest = min(plan.network_bytes(network) for network in plan.networks)
     transports = {
@@ -124,8 +115,9 @@ def _groups(
     } & {*plan.transports}
     ranks: Sequence[Control] = ()
     tasks: Sequence[Task] = ()
-    if openmpi is not None and {MPI, MPI_SHARED} & transports:
-        ranks = stack.enter_context(mpi_ranks(openmpi, workers + 1, logs / f"mpi-{workers}.log"))
+    if plan.openmpi is not None and {MPI, MPI_SHARED} & transports:
+        log = logs / f"mpi-{workers}.log"
+        ranks = stack.enter_context(mpi_ranks(plan.openmpi, workers + 1, log))
     if {*BOXES} & transports:
         tasks = stack.enter_context(box_tasks(workers, logs))
     return Groups(ranks, tasks, logs)
@@ -134,7 +126,6 @@ def _groups(
 def rows_of(
     plan: BoxPlan,
     groups: Groups,
-    why_not: str,
     network: Network,
     workers: int,
     progress: Callable[[str], None],
@@ -153,7 +144,7 @@ def rows_of(
                 " available"
             )
         elif way.transport in (MPI, MPI_SHARED) and not groups.ranks:
-            skipped[way.key] = why_not
+            skipped[way.key] = plan.why_no_mpi
         else:
             turns[way.key] = []
     with contextlib.ExitStack() as stack:

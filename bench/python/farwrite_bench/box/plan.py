@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from farwrite_bench.box.networks import NETWORKS, Network
+from farwrite_bench.box.openmpi import OpenMpi
 from farwrite_bench.sizes import GIB, MIB
 
 EMULATION, BANDWIDTH, ACCUMULATE = "emulation", "bandwidth", "accumulate"
@@ -47,6 +48,9 @@ class BoxPlan:
     """Bytes of memory that the run may take."""
     network_seconds: float = math.inf
     """A network gets fewer rounds if it would take longer than this, but one at least."""
+    openmpi: OpenMpi | None = None
+    why_no_mpi: str = ""
+    """Why there is none, in the rows that need it."""
 
     def network_bytes(self, network: Network) -> int:
         """Return the bytes of a network's parameters; a short run takes a hundredth of them."""

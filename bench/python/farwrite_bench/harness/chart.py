@@ -36,6 +36,8 @@ class Bars:
     rows: Callable[[Facts], Sequence[Row]] = rows_of
     """Makes the rows of what the file holds."""
     note: str = ""
+    write: Callable[[Row], str] | None = None
+    """Writes the value of a row, where it is more than a number and its unit."""
     baseline: float | None = None
     of: str = ""
     """The series of whose value in the same group each other value shows its multiple."""
@@ -62,7 +64,7 @@ class Bars:
             self.colours.get(key, key),
             self.names.get(key, key),
             value,
-            f"{figure(value)} {self.unit}".rstrip() + ratio,
+            self.write(row) if self.write else f"{figure(value)} {self.unit}".rstrip() + ratio,
             (min(rounds), max(rounds)) if rounds else None,
         )
 
@@ -87,6 +89,7 @@ class BySize:
     """Makes the rows of what the file holds."""
     rounds: str = ""
     """The key of the list whose lowest and highest value a thin line marks."""
+    write_x: Write = short_size
     log_y: bool = True
     write_y: Write = plain
 
@@ -102,7 +105,7 @@ class BySize:
             self.y,
             log_x=True,
             log_y=self.log_y,
-            write_x=short_size,
+            write_x=self.write_x,
             write_y=self.write_y,
             ticks_x=sizes,
         )

@@ -13,6 +13,8 @@ from farwrite_bench.harness.benchmark import Benchmark
 from farwrite_bench.options import add_shared
 from farwrite_bench.record import Record
 from farwrite_bench.report.chart import beside, standalone
+from farwrite_bench.report.files import run_of
+from farwrite_bench.report.results_page import results_page
 from farwrite_bench.table import markdown_table, text_table
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ def add_parser(benchmark: Benchmark[Any], kinds: Subparsers) -> None:
     )
     for option in benchmark.options:
         option.add_to(parser)
-    add_shared(parser, "--quick", "--json", "--svg", "--markdown")
+    add_shared(parser, "--quick", "--json", "--svg", "--report", "--markdown")
     benchmark.more_options(parser)
     parser.set_defaults(run=functools.partial(run, benchmark))
 
@@ -66,4 +68,6 @@ def run(benchmark: Benchmark[Plan], arguments: argparse.Namespace) -> int:
     if arguments.svg is not None:
         drawn = [chart for draw in benchmark.charts for chart in draw(facts)]
         write(arguments.svg, standalone(beside(benchmark.title, drawn)))
+    if arguments.report is not None:
+        write(arguments.report, results_page([run_of(benchmark.name, facts)], papers=False))
     return 0 if benchmark.passed(facts) else 1

@@ -62,9 +62,9 @@ def rounds(default: int | None, quick: int | None, shown: str | None = None) -> 
     return Option("--rounds", "rounds to measure", default, quick, count, shown=shown)
 
 
-def steps(default: int) -> Option:
+def steps(default: int, quick: int | None = None) -> Option:
     """Declare ``--steps``."""
-    return Option("--steps", "steps of one turn", default, kind=count)
+    return Option("--steps", "steps of one turn", default, quick, count)
 
 
 def seconds(default: float, quick: float | None = None) -> Option:

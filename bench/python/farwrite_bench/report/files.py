@@ -100,19 +100,9 @@ def read_file(path: Path) -> Run:
         raise ValueError(
             f"the benchmark {benchmark!r} is unknown; known are {', '.join(benchmarks())}"
         )
-    section = known.page_section
     try:
         _check_facts(facts)
-        return Run(
-            file=path.name,
-            benchmark=benchmark,
-            facts=facts,
-            date=str(facts.get("date") or _changed(path)),
-            figures=section.figures(facts),
-            tables=section.tables(facts),
-            cards=section.cards(facts),
-            gains=section.gains(facts),
-        )
+        return run_of(path.name, facts if facts.get("date") else {**facts, "date": _changed(path)})
     except KeyError as error:
         raise ValueError(
             f"it has no key {error}, which a result of bench {benchmark} has; run it again"
@@ -122,6 +112,21 @@ def read_file(path: Path) -> Run:
             f"it is not what bench {benchmark} writes ({type(error).__name__}: {error}); run it"
             " again"
         ) from error
+
+
+def run_of(file: str, facts: Facts) -> Run:
+    """Draw what a result adds to the page; `file` names it there."""
+    section = benchmarks()[facts["benchmark"]].page_section
+    return Run(
+        file=file,
+        benchmark=facts["benchmark"],
+        facts=facts,
+        date=str(facts["date"]),
+        figures=section.figures(facts),
+        tables=section.tables(facts),
+        cards=section.cards(facts),
+        gains=section.gains(facts),
+    )
 
 
 def _check_facts(facts: Facts) -> None:

@@ -27,9 +27,11 @@ RUN_HEADERS = ("file", "benchmark", "date", "load before", "settings")
 GAIN_HEADERS = ("case", "gain", "compared with", "what the rows show")
 
 
-def results_page(runs: Sequence[Run], left_out: Sequence[LeftOut]) -> str:
-    """Make the page."""
-    return chart_page(TITLE, list(_parts(runs, left_out)))
+def results_page(
+    runs: Sequence[Run], left_out: Sequence[LeftOut] = (), *, papers: bool = True
+) -> str:
+    """Make the page; without `papers` it has only what single benchmarks say."""
+    return chart_page(TITLE, list(_parts(runs, left_out, papers)))
 
 
 def picture(runs: Sequence[Run]) -> str | None:
@@ -46,7 +48,7 @@ def picture(runs: Sequence[Run]) -> str | None:
     return None
 
 
-def _parts(runs: Sequence[Run], left_out: Sequence[LeftOut]) -> Iterator[str]:
+def _parts(runs: Sequence[Run], left_out: Sequence[LeftOut], papers: bool) -> Iterator[str]:
     yield page.paragraph(SENTENCE)
     if answers := list(_answers(runs)):
         yield cards(answers)
@@ -66,7 +68,7 @@ def _parts(runs: Sequence[Run], left_out: Sequence[LeftOut]) -> Iterator[str]:
             if found := _telling(run):
                 yield cards(found)
             yield charts(run.figures)
-    for suite in suites():
+    for suite in suites() if papers else ():
         yield from suite.page_parts(runs)
     yield page.heading("Where Farwrite does not help")
     yield from _no_help([gain for run in runs for gain in run.gains])
