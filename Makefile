@@ -33,14 +33,14 @@ say = @printf '\033[1m%s\033[0m\n' "$(1)"
 
 CORE_SOURCES := $(shell find cmake include src -type f) CMakeLists.txt pyproject.toml
 PACKAGE_SOURCES := $(CORE_SOURCES) python/CMakeLists.txt \
-	$(shell find python/farwrite bench experiments -type f -not -name '*.pyc')
+	$(shell find python/farwrite bench demo experiments -type f -not -name '*.pyc')
 CXX_FILES := $(shell find include src bench experiments tests examples -name '*.h' -o -name '*.cc' -o -name '*.c')
-PYTHON_FILES := python bench experiments tests tools examples docs/conf.py docs/_ext
+PYTHON_FILES := python bench demo experiments tests tools examples docs/conf.py docs/_ext
 
 help: ## Print the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
 
-install: $(VENV)/.installed ## Build farwrite, its benchmarks and its experiments and install them into .venv
+install: $(VENV)/.installed ## Build farwrite, its demo, benchmarks and experiments and install them into .venv
 	@:
 
 # The race needs no TensorFlow, so it runs while that is fetched.

@@ -44,6 +44,7 @@ FLOORS: Mapping[str, str] = {
     },
     "src/tensorflow": " ".join(f"tensorflow/{folder}" for folder in PLUGIN),
     "python/farwrite": "",
+    "demo/python/farwrite_demo": "farwrite",
     "bench/python/farwrite_bench": "farwrite",
     "experiments/python/farwrite_experiments": "farwrite farwrite_bench",
 }

@@ -10,7 +10,7 @@ set -euo pipefail
 
 cd "$(dirname "$0")/.."
 rm -rf build/types
-for package in python/farwrite bench/python/farwrite_bench experiments/python/farwrite_experiments; do
+for package in python/farwrite {demo,bench,experiments}/python/farwrite_*; do
   joined=build/types/$(basename "$package")
   mkdir -p "$joined"
   ln -s "$PWD/$package"/* "$joined"
@@ -23,8 +23,7 @@ if [[ ${LINT:-} == all ]] || ! mkdir -p "$cache" 2>/dev/null; then
   rm -rf "$cache"
 fi
 check() {
-  MYPYPATH=build/types "$1/bin/mypy" --cache-dir "$2" build/types/farwrite build/types/farwrite_bench \
-    build/types/farwrite_experiments
+  MYPYPATH=build/types "$1/bin/mypy" --cache-dir "$2" build/types/farwrite*
 }
 status=0
 check "$1" "$cache" || status=$?

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the wheels of farwrite, farwrite-bench and farwrite-experiments below build/ and installs
-# them into the virtual environment VENV. The C++ tests link what build/release holds (run_cpp_tests.sh).
+# Builds the wheels of farwrite, farwrite-demo, farwrite-bench and farwrite-experiments below build/
+# and installs them into the virtual environment VENV. The C++ tests link what build/release holds (run_cpp_tests.sh).
 #
 #   tools/install_package.sh VENV
 #
@@ -39,6 +39,7 @@ install_wheel . build/release
 # pip gives installed headers new times, which would compile everything again. This copy keeps them.
 rm -rf build/farwrite
 "$1/bin/cmake" --install build/release --prefix build/farwrite >build/farwrite.log
+install_wheel ./demo build/demo
 install_wheel ./bench build/bench \
   "--config-settings=cmake.define.farwrite_DIR=$PWD/build/farwrite/farwrite/cmake"
 install_wheel ./experiments build/experiments

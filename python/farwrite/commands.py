@@ -20,7 +20,8 @@ from farwrite.errors import FailedPrecondition
 
 GROUP = "farwrite.commands"
 PACKAGES = {
-    **dict.fromkeys(("bench", "demo", "report"), "farwrite-bench"),
+    **dict.fromkeys(("bench", "report"), "farwrite-bench"),
+    "demo": "farwrite-demo",
     **dict.fromkeys(("plan", "reproduce"), "farwrite-experiments"),
 }
 """Commands that are part of Farwrite and come in another package."""

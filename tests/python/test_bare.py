@@ -27,7 +27,9 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 # What a page tells its reader to install, by the name of the environment.
 PACKAGES = {
     "farwrite": ("farwrite",),
-    "bench": ("farwrite-experiments",),
+    "demo": ("farwrite-demo",),
+    "demo-tensorflow": ("farwrite-demo[tensorflow]",),
+    "bench": ("farwrite-demo", "farwrite-experiments"),
     "tensorflow": ("farwrite[tensorflow]",),
     "bench-tensorflow": ("farwrite-experiments", "farwrite-bench[tensorflow]"),
     "keras": ("farwrite[tensorflow]", "scikit-learn"),
@@ -76,9 +78,9 @@ RUNS = {
     "bench box": Run("--quick --test latency --transport box-shm", long=True),
     "bench grpc": Run("latency --quick", status=1, says="apt install"),
     "bench gpu": Run("--quick", status=1, says="install NVIDIA's driver"),
-    "demo": Run("--size 16M --rounds 1", long=True),
-    "demo training": Run("--steps 5 --transport grpc", "bench-tensorflow"),
-    "demo box": Run("--size 1M --readers 1 --rounds 1"),
+    "demo": Run("--size 16M --rounds 1", "demo", long=True),
+    "demo training": Run("--steps 5 --transport grpc", "demo-tensorflow"),
+    "demo box": Run("--size 1M --readers 1 --rounds 1", "demo"),
     "plan": Run("--quick --model gru", "bench-tensorflow"),
     "report": Run(".", status=1, says="run a benchmark first"),
     "reproduce": Run("--quick --part memory", long=True),
@@ -214,7 +216,7 @@ def cases(runs: dict[str, Run], apart: set[str]) -> list[ParameterSet]:
         pytest.param(
             name,
             marks=[pytest.mark.nightly]
-            if run.long or run.needs not in ("farwrite", "bench")
+            if run.long or run.needs not in ("farwrite", "demo", "bench")
             else [],
         )
         for name, run in runs.items()
@@ -235,12 +237,18 @@ def test_a_module_that_cannot_be_imported_says_what_to_install(tmp_path: Path) -
         "farwrite.plugin.saved_graph",
         "farwrite.tensorflow",
     }
-    imported = {"farwrite": ["farwrite"], "bench": ["farwrite_bench", "farwrite_experiments"]}
-    for environment, packages in imported.items():
+    imported = {
+        "farwrite": (["farwrite"], optional),
+        "demo": (["farwrite_demo"], set()),
+        "bench": (
+            ["farwrite_bench", "farwrite_experiments"],
+            {"farwrite_experiments.loaded_library"},
+        ),
+    }
+    for environment, (packages, left) in imported.items():
         status, output = ended(tmp_path, python_of(environment), "-c", IMPORT_ALL, *packages)
         assert status == 0, output
         faults = json.loads(output)
-        left = optional if environment == "farwrite" else {"farwrite_experiments.loaded_library"}
         assert set(faults) == left, faults
         for fault in faults.values():
             assert fault.startswith("ModuleNotFoundError: "), fault

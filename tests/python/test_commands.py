@@ -126,7 +126,7 @@ def test_the_other_packages_register_their_commands() -> None:
 
     found = {entry.name: entry.value for entry in entry_points(group=GROUP)}
     assert found["bench"] == "farwrite_bench.command"
-    assert found["demo"] == "farwrite_bench.demo.command"
+    assert found["demo"] == "farwrite_demo.command"
     assert found["report"] == "farwrite_bench.report.command"
     assert found["reproduce"] == "farwrite_experiments.reproduce.command"
 

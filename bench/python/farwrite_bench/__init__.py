@@ -1,4 +1,4 @@
-"""The commands ``farwrite bench`` and ``farwrite demo``, which use only Farwrite's public API.
+"""The commands ``farwrite bench`` and ``farwrite report``, which use only Farwrite's public API.
 
 ``bench`` measures Farwrite and the physical limit of the same machine in one run. The measuring
 loops are C++ (``bench/src``). The Python modules start the processes, plan the phases, and make

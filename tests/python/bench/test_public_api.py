@@ -12,7 +12,11 @@ import pytest
 ROOT = Path(__file__).parents[3]
 PACKAGES = [
     ROOT / folder
-    for folder in ("bench/python/farwrite_bench", "experiments/python/farwrite_experiments")
+    for folder in (
+        "bench/python/farwrite_bench",
+        "experiments/python/farwrite_experiments",
+        "demo/python/farwrite_demo",
+    )
 ]
 PUBLIC = {
     "farwrite",
@@ -33,7 +37,7 @@ PUBLIC = {
 
 def trees(folder: Path) -> Iterator[tuple[Path, ast.Module]]:
     sources = sorted(folder.rglob("*.py"))
-    assert len(sources) > 20
+    assert len(sources) > 5
     for source in sources:
         yield source, ast.parse(source.read_text())
 
@@ -88,8 +92,12 @@ def test_the_bench_module_includes_public_headers_alone() -> None:
     ("package", "above"),
     [
         (ROOT / "python/farwrite", "farwrite_bench"),
+        (ROOT / "python/farwrite", "farwrite_demo"),
         (ROOT / "python/farwrite", "farwrite_experiments"),
+        (PACKAGES[0], "farwrite_demo"),
         (PACKAGES[0], "farwrite_experiments"),
+        (PACKAGES[1], "farwrite_demo"),
+        (PACKAGES[2], "farwrite_bench"),
     ],
     ids=lambda value: value if isinstance(value, str) else value.name,
 )
@@ -101,13 +109,14 @@ def test_a_package_does_not_use_what_stands_on_it(package: Path, above: str) -> 
 
 
 def test_all_packages_have_one_version_and_the_same_build_tools() -> None:
-    folders = (".", "bench", "experiments")
+    folders = (".", "bench", "experiments", "demo")
     texts = [(ROOT / folder / "pyproject.toml").read_text() for folder in folders]
     versions = {re.search(r'^version = "(.+)"', text, re.MULTILINE)[1] for text in texts}
     assert len(versions) == 1
     (version,) = versions
     assert texts[1].count(f'"farwrite=={version}"') == 2
     assert texts[2].count(f'"farwrite-bench=={version}"') == 1
+    assert texts[3].count(f'"farwrite=={version}"') == 1
     for tool in ("scikit-build-core", "nanobind", "typing_extensions"):
         pins = {pin for text in texts for pin in re.findall(rf'"{tool}==(.+?)"', text)}
         assert len(pins) == 1, tool

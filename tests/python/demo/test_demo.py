@@ -10,50 +10,64 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import farwrite as fw
-from farwrite_bench.demo import race as race_module
-from farwrite_bench.demo.bars import WIDTH, Bar, drawing
-from farwrite_bench.demo.checksum import checksum, fill, stamp
-from farwrite_bench.demo.command import affordable
-from farwrite_bench.demo.ways import WAYS
+from farwrite_demo import race as race_module
+from farwrite_demo.bar import WIDTH, Bar, inside
+from farwrite_demo.child import Child
+from farwrite_demo.command import affordable
+from farwrite_demo.race import WAYS, checksum, fill, stamp
 from leftovers import held_by_others, shared_memory_files
 from processes import group_lives
 
 DEMO = [sys.executable, "-m", "farwrite", "demo"]
 
 
-def test_moves_an_array_in_every_way(tmp_path: Path) -> None:
-    figures, picture = tmp_path / "new" / "demo.json", tmp_path / "demo.svg"
+def show(folder: Path, *options: str) -> tuple[dict, str, str]:  # type: ignore[type-arg]
+    """Run a demo; return its figures and what it printed. Its chart must be one file."""
+    figures, picture = folder / "new" / "demo.json", folder / "demo.svg"
     ended = subprocess.run(
-        [*DEMO, "--size", "16M", "--rounds", "1", "--json", str(figures), "--svg", str(picture)],
+        [*DEMO, *options, "--rounds", "1", "--json", str(figures), "--svg", str(picture)],
         capture_output=True,
         text=True,
         timeout=100,
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
-    for way in WAYS:
-        assert way.name in ended.stdout
-        assert way.copied in ended.stdout
-        assert f"{way.name}: " in ended.stderr  # plain lines, because stderr is no terminal
-    assert "\r" not in ended.stderr
+    text = picture.read_text()
+    assert ElementTree.fromstring(text).tag.endswith("svg")
+    assert "prefers-color-scheme: dark" in text
+    assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+    return json.loads(figures.read_text()), ended.stdout, ended.stderr
 
-    facts = json.loads(figures.read_text())
+
+def test_moves_an_array_in_every_way(tmp_path: Path) -> None:
+    facts, shown, errors = show(tmp_path, "--size", "16M")
+    for way in WAYS.values():
+        assert way.name in shown
+        assert way.copied in shown
+        assert f"{way.name}, 1 of 1: " in errors  # plain lines, because stderr is no terminal
+    assert "\r" not in errors
+    assert "To expect" in shown
     assert facts["bytes"] == 16 << 20
     assert [way["way"] for way in facts["ways"]] == ["pickle", "shared_memory", "write", "alias"]
     for way in facts["ways"]:
         assert 0 < way["seconds"] <= way["seconds_read"]
         assert way["verified"]
 
-    root = ElementTree.fromstring(picture.read_text())
-    assert root.tag.endswith("svg")
-    assert "prefers-color-scheme: dark" in picture.read_text()
-    assert "http" not in picture.read_text().replace("http://www.w3.org/2000/svg", "")
+
+def test_a_model_reaches_every_reader_in_every_way(tmp_path: Path) -> None:
+    facts, shown, _ = show(tmp_path, "box", "--size", "4M", "--readers", "2")
+    assert "To expect" in shown
+    assert facts["bytes"] == 4 << 20
+    copies = {way["way"]: way["copies_reader"] for way in facts["ways"]}
+    assert copies == {"box-shm": 0, "shared-memory": 0, "numpy-file": 1}
+    assert all(way["seconds"] > 0 and way["copy_seconds"] > 0 for way in facts["ways"])
 
 
 def test_an_interrupted_demo_leaves_nothing_behind() -> None:
@@ -88,12 +102,12 @@ def test_a_wrong_checksum_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(race_module, "stamp", mark)
     with pytest.raises(fw.Internal, match="checksum"):
-        race_module.race(1 << 20, 1, lambda label: Bar(label, io.StringIO()))
+        race_module.race(1 << 20, 1)
 
 
 def test_the_checksum_sees_a_changed_word_and_moved_blocks() -> None:
     array = np.empty(1 << 18, np.uint64)
-    fill(array, seed=1)
+    fill(array)
     sums = checksum(array)
     stamp(array, sums)
     np.testing.assert_array_equal(checksum(array), sums)
@@ -127,40 +141,48 @@ def test_a_bar_on_a_terminal_ends_full() -> None:
 
     terminal = Terminal()
     with Bar("copying", terminal) as bar:
-        bar.progress(0.5)
+        bar.share = 0.5
         give_up = time.monotonic() + 20
-        while drawing(0.5, 0) not in terminal.getvalue():
+        while inside(0.5, 0) not in terminal.getvalue():
             assert time.monotonic() < give_up
             time.sleep(0.01)
-        bar.result("12 ms")
+        bar.result = "12 ms"
     assert "copying" in terminal.getvalue()
     assert terminal.getvalue().rstrip("\n").endswith("12 ms\x1b[K")
     assert "█" * WIDTH in terminal.getvalue()
 
 
 def test_a_bar_without_a_measure_wanders() -> None:
-    drawings = {drawing(None, elapsed / 10) for elapsed in range(30)}
+    drawings = {inside(None, elapsed / 10) for elapsed in range(30)}
     assert len(drawings) > 5
     assert {len(text) for text in drawings} == {WIDTH}
 
 
-def test_a_model_reaches_every_reader_in_every_way(tmp_path: Path) -> None:
-    figures, picture = tmp_path / "box.json", tmp_path / "box.svg"
-    ended = subprocess.run(
-        [
-            *[*DEMO, "box", "--size", "4M", "--readers", "2", "--rounds", "1"],
-            *["--json", str(figures), "--svg", str(picture)],
-        ],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr
-    facts = json.loads(figures.read_text())
-    assert facts["bytes"] == 4 << 20
-    assert {way["way"] for way in facts["ways"]} >= {"box-shm", "shared-memory"}
-    for way in facts["ways"]:
-        assert way["seconds"] > 0
-        assert way["way"] in ("box-shm", "shared-memory") or way["copies_reader"] == 1
-    assert ElementTree.fromstring(picture.read_text()).tag.endswith("svg")
+def fail(pipe: Connection) -> None:
+    print("what the log holds")
+    raise ValueError("what went wrong")
+
+
+def leave(pipe: Connection) -> None:
+    os._exit(0)
+
+
+def wait(pipe: Connection) -> None:
+    pipe.recv()
+
+
+def test_a_process_that_fails_is_reported_with_its_log(tmp_path: Path) -> None:
+    log = tmp_path / "child.log"
+    with (
+        Child("one", fail, log=log) as child,
+        pytest.raises(fw.PeerDead, match=f"'one' failed: ValueError: what went wrong.*{log}"),
+    ):
+        child.receive()
+    assert "what the log holds" in log.read_text()
+
+
+def test_a_process_that_ends_or_sends_nothing_is_reported() -> None:
+    with Child("one", leave) as child, pytest.raises(fw.PeerDead, match="it ended early"):
+        child.receive()
+    with Child("one", wait) as child, pytest.raises(fw.PeerDead, match="it sent nothing"):
+        child.receive(0.1)
