@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any
 
 import farwrite
+from farwrite_bench.grpc.benchmark import TABLES
 from farwrite_bench.grpc.counters import Counters, read_counters
 from farwrite_bench.grpc.payload import plain
 from farwrite_bench.grpc.plan import LATENCY, NON_SERIALIZED, Case
 from farwrite_bench.grpc.program import start_program
 from farwrite_bench.grpc.rows import Row, make_row
-from farwrite_bench.grpc.tables import tables
 from farwrite_bench.grpc.transport import FABRICS, OVER_VERBS, STATS, TRANSPORTS
 from farwrite_bench.grpc.turn import figures
 from farwrite_bench.program import Program
@@ -131,9 +131,10 @@ def ask(address: str, peer: str) -> None:
             assert side.sent_bytes >= least, (side, measured)
             assert size < 1 << 16 or side.read_bytes >= least, (side, measured)
         rows.append({**row, "counters": [asdict(side) for side in both]})
-    for caption, headers, cells in tables(rows):
-        print(f"{caption}; emulated, so that no time counts")
-        print("\n".join(text_table(headers, cells)), flush=True)
+    for table in TABLES:
+        if cells := table.cells({"rows": rows}):
+            print(f"{table.title}; emulated, so that no time counts")
+            print("\n".join(text_table(table.heads(), cells)), flush=True)
     (OUT / "grpc_calls.json").write_text(json.dumps({"rows": rows}, indent=2) + "\n")
 
 

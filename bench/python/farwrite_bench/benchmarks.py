@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 if TYPE_CHECKING:
     from farwrite_bench.cluster.transport import Transport
+    from farwrite_bench.harness.section import Section
     from farwrite_bench.report.files import Run
-    from farwrite_bench.report.parts import Section
 
     Subparsers = argparse._SubParsersAction[Any]
 
@@ -31,32 +31,24 @@ class Entry:
     name: str
     """The name in its JSON files, and of its subcommand of ``farwrite bench``."""
     module: str
-    """The module with its declaration, ``BENCHMARK``, or with ``add_parser(subparsers)``."""
+    """The module with its declaration, ``BENCHMARK``."""
     command: bool = True
     """Whether it has a subcommand."""
-    section: str | None = None
-    """The module of its part of the page, a `Section`, if it has no declaration."""
 
     @functools.cached_property
     def page_section(self) -> Section:
         """The part of the page."""
-        if self.section is not None:
-            return cast("Section", import_module(self.section))
-        from farwrite_bench.harness.section import DeclaredSection
+        from farwrite_bench.harness.section import Section
 
-        return DeclaredSection(import_module(self.module).BENCHMARK)
+        return Section(import_module(self.module).BENCHMARK)
 
     def add_parser(self, kinds: Subparsers) -> None:
         """Add its subcommand, if it has one."""
         if not self.command:
             return
-        module = import_module(self.module)
-        if self.section is not None:
-            module.add_parser(kinds)
-            return
         from farwrite_bench.harness import command
 
-        command.add_parser(module.BENCHMARK, kinds)
+        command.add_parser(import_module(self.module).BENCHMARK, kinds)
 
 
 class Suite(Protocol):
@@ -70,18 +62,13 @@ class Suite(Protocol):
         """Make what the page of ``farwrite report`` has beside the parts of single benchmarks."""
 
 
-def _own(name: str, module: str) -> Entry:
-    section = f"farwrite_bench.report.sections.{name}"
-    return Entry(name, f"farwrite_bench.{module}", section=section)
-
-
 BENCHMARKS = (
     Entry("tensor", "farwrite_bench.tensor.benchmark"),
     Entry("p2p", "farwrite_bench.p2p.benchmark"),
     Entry("peers", "farwrite_bench.peers.benchmark"),
     Entry("gpu", "farwrite_bench.gpu.benchmark"),
     Entry("box", "farwrite_bench.box.benchmark"),
-    _own("grpc", "grpc.command"),
+    Entry("grpc", "farwrite_bench.grpc.benchmark"),
     Entry("step", "farwrite_bench.step.benchmark"),
     Entry("feed", "farwrite_bench.feed.benchmark"),
     Entry("collective", "farwrite_bench.collective.benchmark"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from farwrite.cli_parser import writable_file
@@ -12,10 +12,6 @@ from farwrite.units import parse_size
 
 _FILE = {"type": writable_file, "metavar": "FILE"}
 _SHARED: dict[str, dict[str, Any]] = {
-    "--fabric": {
-        "choices": ("shm", "tcp"),
-        "help": "fabric that Farwrite must use (default: Farwrite chooses)",
-    },
     "--quick": {
         "action": "store_true",
         "help": "make a short run, which shows that the command works, not how fast Farwrite is",
@@ -28,39 +24,12 @@ _SHARED: dict[str, dict[str, Any]] = {
     },
     "--markdown": {"action": "store_true", "help": "print tables as Markdown"},
 }
-_NUMBERS = {
-    "--rounds": "rounds to measure",
-    "--steps": "steps of one turn",
-    "--seconds": "about how long one case may take, in seconds; lowers the rounds, to 5 at least",
-}
 
 
 def add_shared(parser: argparse._ActionsContainer, *names: str) -> None:
     """Add the shared options of these names, in this order."""
     for name in names:
         parser.add_argument(name, **_SHARED[name])
-
-
-def add_number(
-    parser: argparse._ActionsContainer,
-    name: str,
-    default: int,
-    *,
-    quick: int | None = None,
-    kind: Callable[[str], float] = int,
-) -> None:
-    """Add the shared option `name`, which takes a number.
-
-    With `quick`, the default of a run with ``--quick``, the option is None unless it is given.
-    """
-    shown = f"{default}" if quick is None else f"{default}; --quick: {quick}"
-    parser.add_argument(
-        name,
-        type=kind,
-        default=default if quick is None else None,
-        metavar="N",
-        help=f"{_NUMBERS[name]} (default: {shown})",
-    )
 
 
 def add_choices(

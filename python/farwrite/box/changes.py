@@ -393,7 +393,7 @@ def _factor(operation: str, what: str, value: SupportsFloat, target: Segment) ->
 
 
 def _is_segment(value: object) -> TypeGuard[Segment]:
-    """A segment changes itself; what `Segment.post` returns changes another."""
+    """Tell a segment, which changes itself, from what `Segment.post` returns."""
     return isinstance(value, Changes) and value._segment() is value
 
 

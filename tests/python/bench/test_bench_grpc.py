@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from pathlib import Path
@@ -11,16 +10,14 @@ from typing import Any
 import pytest
 
 from bench_command import bench, result
+from bench_grpc_plan import plan_of
 from farwrite.errors import Error, FailedPrecondition, InvalidArgument, NotFound, PeerDead
 from farwrite_bench.box import openmpi
 from farwrite_bench.grpc import build, transport
-from farwrite_bench.grpc.arguments import add_arguments
+from farwrite_bench.grpc.benchmark import TABLES
 from farwrite_bench.grpc.counters import read_counters
 from farwrite_bench.grpc.payload import Scale, random_payload, skewed, uniform
-from farwrite_bench.grpc.plan import GrpcPlan
 from farwrite_bench.grpc.rows import FIELDS, make_row
-from farwrite_bench.grpc.selection import make_plan
-from farwrite_bench.grpc.tables import tables
 from farwrite_bench.grpc.transport import TRANSPORTS
 from farwrite_bench.grpc.turn import Turn, take_turn
 
@@ -74,13 +71,6 @@ def measure(tmp_path: Path, *arguments: str) -> tuple[list[dict[str, Any]], str]
         assert row["ratio_to_tcp"] == pytest.approx(1) or row["transport"] != "tcp"
         assert min(row["peak_bytes"].values()) > row["size"]
     return rows, done.stdout
-
-
-def plan_of(*words: str) -> GrpcPlan:
-    """Return the plan that these arguments select."""
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    return make_plan(parser.parse_args(words))
 
 
 def take(program: Path, tmp_path: Path, *, farwrite: bool) -> Turn:
@@ -293,9 +283,8 @@ def test_a_transport_that_nobody_measured_has_a_row_that_says_so() -> None:
     case = plan_of("latency", "--size", "64").cases[0]
     row = make_row(case, TRANSPORTS["mpi"], {}, mean=False, skipped="no OpenMPI")
     assert (row["p50_us"], row["skipped"]) == (None, "no OpenMPI")
-    ((_, headers, cells),) = tables([row])
-    assert len(cells[0]) == len(headers)
-    assert cells[0][2:4] == ["mpi", "skipped"]
+    (cells,) = [line for table in TABLES for line in table.cells({"rows": [row]})]
+    assert cells[2:4] == ["mpi", "skipped"]
 
 
 def test_without_grpc_the_command_says_what_to_install(

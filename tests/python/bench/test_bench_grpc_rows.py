@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import mmap
 import os
 import resource
@@ -12,16 +11,15 @@ from typing import Any
 
 import pytest
 
+from bench_grpc_plan import plan_of
 from farwrite.errors import InvalidArgument, NotFound
 from farwrite_bench.grpc import build, tools
-from farwrite_bench.grpc.arguments import add_arguments
+from farwrite_bench.grpc.benchmark import TABLES
 from farwrite_bench.grpc.connect import ConnectBenchmark, private_bytes
-from farwrite_bench.grpc.plan import BENCHMARKS, CONNECT, QPS, RECEIVER, GrpcPlan, expected_seconds
+from farwrite_bench.grpc.plan import BENCHMARKS, CONNECT, QPS, RECEIVER, expected_seconds
 from farwrite_bench.grpc.progress import Progress
 from farwrite_bench.grpc.qps import Scenario, make_row
 from farwrite_bench.grpc.rows import empty_row
-from farwrite_bench.grpc.selection import make_plan
-from farwrite_bench.grpc.tables import tables
 from farwrite_bench.grpc.targets import is_as_fast
 from farwrite_bench.grpc.transport import TRANSPORTS
 from farwrite_bench.table import ProgressBar
@@ -29,13 +27,6 @@ from farwrite_bench.table import ProgressBar
 LONGEST_RUN = 600
 """Seconds of the command without options."""
 SCENARIO = Scenario("UNARY", 2, "serialized", 1024)
-
-
-def plan_of(*words: str) -> GrpcPlan:
-    """Return the plan that these arguments select."""
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    return make_plan(parser.parse_args(words))
 
 
 def result(qps: float) -> dict[str, Any]:
@@ -145,9 +136,8 @@ def test_without_grpcs_programs_a_run_of_everything_skips_qps(
     assert found.qps is None
     assert found.notes == [found.no_qps]
     row = empty_row(QPS, TRANSPORTS["tcp"], found.no_qps)
-    ((_, headers, cells),) = tables([row])
-    assert len(cells[0]) == len(headers)
-    assert cells[0][4:6] == ["tcp", "skipped"]
+    (cells,) = [line for table in TABLES for line in table.cells({"rows": [row]})]
+    assert cells[4:6] == ["tcp", "skipped"]
 
 
 def test_the_programs_of_a_checkout_are_found(

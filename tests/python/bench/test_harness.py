@@ -19,7 +19,7 @@ from farwrite_bench.harness.chart import Bars, BySize
 from farwrite_bench.harness.column import Column, Table, ratio, span, spread
 from farwrite_bench.harness.command import add_parser
 from farwrite_bench.harness.memory import affordable, affordable_pool
-from farwrite_bench.harness.section import DeclaredSection
+from farwrite_bench.harness.section import Section
 from farwrite_bench.options import positive
 from farwrite_bench.record import Record
 from farwrite_bench.report.parts import Gain, rows_of
@@ -204,7 +204,7 @@ def test_without_a_key_the_settings_are_facts_and_an_empty_table_is_not_shown(
     facts = json.loads(file.read_text())
     assert (facts["rounds"], facts["sizes"]) == (5, [8, 64])
     assert "nothing" not in capsys.readouterr().out
-    assert DeclaredSection(echo).tables(facts) == []
+    assert Section(echo).tables(facts) == []
 
 
 def test_a_chart_draws_the_rows_that_its_declaration_makes() -> None:
@@ -230,7 +230,7 @@ def test_the_page_has_what_the_declaration_says(tmp_path: Path) -> None:
     file = tmp_path / "echo.json"
     run("--json", str(file), "--quick")
     facts = json.loads(file.read_text())
-    section = DeclaredSection(ECHO)
+    section = Section(ECHO)
     assert len(section.figures(facts)) == 2
     (title, heads, shown) = section.tables(facts)[0]
     assert (title, list(heads)[:2], len(shown)) == ("Echoes", ["size", "way"], 2)

@@ -1,4 +1,4 @@
-"""The options of ``bench grpc``, and the plan that they select."""
+"""The options of the benchmark ``grpc``."""
 
 from __future__ import annotations
 
@@ -34,140 +34,19 @@ from farwrite_bench.grpc.plan import (
     WORKERS,
 )
 from farwrite_bench.grpc.transport import TRANSPORTS
-from farwrite_bench.options import add_choices, add_shared, count, size, sizes
+from farwrite_bench.harness import option
+from farwrite_bench.harness.option import Option
+from farwrite_bench.options import count, size, sizes
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that select what is measured."""
+def add_benchmarks(parser: argparse.ArgumentParser) -> None:
+    """Add the names of the benchmarks."""
     parser.add_argument(
         "benchmark",
         nargs="*",
         type=_benchmark,
         metavar="BENCHMARK",
         help=f"one or more of {', '.join(BENCHMARKS)} (default: all)",
-    )
-    default = ", ".join(key for key, each in TRANSPORTS.items() if each.is_default)
-    default += f"; of {RECEIVER}, {CONNECT} and {QPS}: tcp, farwrite-shm"
-    add_choices(parser, "--transport", TRANSPORTS, default)
-    parser.add_argument(
-        "--address",
-        default="127.0.0.1",
-        help="where servers listen for TCP (default: 127.0.0.1)",
-    )
-    parser.add_argument(
-        "--argument",
-        type=_argument,
-        action="append",
-        metavar="NAME=N",
-        help="a channel argument of gRPC for all transports, instead of the ones that are printed;"
-        " may be given several times",
-    )
-    _add_payload(parser)
-    _add_processes(parser)
-    _add_pace(parser)
-
-
-def _add_payload(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("payloads")
-    add_choices(group, "--scheme", SCHEMES, "all; with --size, none")
-    add_choices(group, "--mode", MODES, "both for latency with a scheme, else non-serialized")
-    group.add_argument(
-        "--size",
-        type=_sizes,
-        metavar="64,1K,...",
-        help="also payloads of one buffer of these sizes (default: 64,1K,64K,1M,16M for latency,"
-        " 16M for receiver)",
-    )
-    scale = Scale()
-    group.add_argument(
-        "--iovec-count",
-        type=count,
-        default=scale.iovec_count,
-        metavar="N",
-        help=f"buffers of a payload (default: {scale.iovec_count})",
-    )
-    for category in CATEGORIES:
-        group.add_argument(
-            f"--{category}",
-            type=size,
-            default=scale.bytes_of(category),
-            metavar="BYTES",
-            help=f"bytes of a {category} buffer (default: {scale.bytes_of(category)})",
-        )
-    group.add_argument(
-        "--bias",
-        choices=CATEGORIES,
-        default=LARGE,
-        help="skew: category of 60 %% of the buffers; large: 30 %% medium, 10 %% small; medium:"
-        " 30 %% large, 10 %% small; small: 30 %% medium, 10 %% large (default: large)",
-    )
-    group.add_argument(
-        "--category",
-        choices=CATEGORIES,
-        action="append",
-        help="random: a category to choose from; two are needed (default: all)",
-    )
-    group.add_argument(
-        "--seed",
-        type=int,
-        default=SEED,
-        metavar="N",
-        help=f"random: seed of the choice (default: {SEED})",
-    )
-    group.add_argument(
-        "--payload",
-        choices=(FRESH, REUSED),
-        default=FRESH,
-        help="fresh: every call allocates its payload; reused: all calls send one (default: fresh)",
-    )
-
-
-def _add_processes(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("processes")
-    for name, default, what in (
-        ("--servers", SERVERS, "servers of ps-throughput"),
-        ("--workers", WORKERS, "workers of ps-throughput"),
-        ("--server-threads", 1, "threads that serve in each server"),
-        ("--window", WINDOW, "calls under way in the benchmarks bandwidth and receiver"),
-    ):
-        group.add_argument(
-            name, type=count, default=default, metavar="N", help=f"{what} (default: {default})"
-        )
-    group.add_argument(
-        "--connections",
-        type=count,
-        metavar="N",
-        help="idle connections of the connect benchmark"
-        f" (default: {CONNECT_SHORT.idle}; --quick: {CONNECT_QUICK.idle})",
-    )
-    group.add_argument(
-        "--nodes", type=_nodes, default=NODES, metavar="N", help=f"of mimic (default: {NODES})"
-    )
-
-
-def _add_pace(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("length")
-    add_shared(group, "--quick")
-    group.add_argument(
-        "--full",
-        action="store_true",
-        help=f"the times of TF-gRPC-Bench: {FULL.warm_up:g} s to warm up, {FULL.seconds:g} s,"
-        f" the mean of {FULL.rounds} rounds; takes hours unless other options select less",
-    )
-    group.add_argument(
-        "--rounds",
-        type=count,
-        metavar="N",
-        help=f"turns of each transport (default: {SHORT.rounds}, of connect {CONNECT_SHORT.rounds},"
-        f" of qps {QPS_ROUNDS};"
-        f" --quick: {QUICK.rounds})",
-    )
-    group.add_argument(
-        "--seconds",
-        type=_seconds,
-        metavar="S",
-        help=f"measured seconds of a turn (default: {SHORT.seconds:g}, of qps {QPS_SECONDS};"
-        f" --quick: {QUICK.seconds:g}, of qps 1)",
     )
 
 
@@ -209,3 +88,119 @@ def _sizes(text: str) -> tuple[int, ...]:
     if not found or min(found) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} has no sizes of 1 byte or more, as 64,1K,1M")
     return found
+
+
+_SCALE = Scale()
+_DEFAULT = ", ".join(key for key, each in TRANSPORTS.items() if each.is_default)
+_PAYLOADS, _PROCESSES, _LENGTH = "payloads", "processes", "length"
+OPTIONS = (
+    option.chosen(
+        "--transport",
+        TRANSPORTS,
+        f"{_DEFAULT}; of {RECEIVER}, {CONNECT} and {QPS}: tcp, farwrite-shm",
+        filled=False,
+    ),
+    Option("--address", "where servers listen for TCP", "127.0.0.1", kind=str, metavar="ADDRESS"),
+    Option(
+        "--argument",
+        "a channel argument of gRPC for all transports, instead of the ones that are printed; may"
+        " be given several times",
+        kind=_argument,
+        metavar="NAME=N",
+        many=True,
+    ),
+    option.chosen("--scheme", SCHEMES, "all; with --size, none", filled=False, group=_PAYLOADS),
+    option.chosen(
+        "--mode",
+        MODES,
+        "both for latency with a scheme, else non-serialized",
+        filled=False,
+        group=_PAYLOADS,
+    ),
+    Option(
+        "--size",
+        "also payloads of one buffer of these sizes",
+        kind=_sizes,
+        metavar="64,1K,...",
+        shown="64,1K,64K,1M,16M for latency, 16M for receiver",
+        group=_PAYLOADS,
+    ),
+    Option(
+        "--iovec-count", "buffers of a payload", _SCALE.iovec_count, kind=count, group=_PAYLOADS
+    ),
+    *(
+        Option(
+            f"--{category}",
+            f"bytes of a {category} buffer",
+            _SCALE.bytes_of(category),
+            kind=size,
+            metavar="BYTES",
+            group=_PAYLOADS,
+        )
+        for category in CATEGORIES
+    ),
+    Option(
+        "--bias",
+        "skew: category of 60 %% of the buffers; large: 30 %% medium, 10 %% small; medium: 30 %%"
+        " large, 10 %% small; small: 30 %% medium, 10 %% large",
+        LARGE,
+        choices=CATEGORIES,
+        group=_PAYLOADS,
+    ),
+    Option(
+        "--category",
+        "random: a category to choose from; two are needed",
+        choices=CATEGORIES,
+        many=True,
+        shown="all",
+        group=_PAYLOADS,
+    ),
+    Option("--seed", "random: seed of the choice", SEED, kind=int, group=_PAYLOADS),
+    Option(
+        "--payload",
+        "fresh: every call allocates its payload; reused: all calls send one",
+        FRESH,
+        choices=(FRESH, REUSED),
+        group=_PAYLOADS,
+    ),
+    *(
+        Option(name, what, default, kind=count, group=_PROCESSES)
+        for name, default, what in (
+            ("--servers", SERVERS, "servers of ps-throughput"),
+            ("--workers", WORKERS, "workers of ps-throughput"),
+            ("--server-threads", 1, "threads that serve in each server"),
+            ("--window", WINDOW, "calls under way in the benchmarks bandwidth and receiver"),
+        )
+    ),
+    Option(
+        "--connections",
+        "idle connections of the connect benchmark",
+        CONNECT_SHORT.idle,
+        CONNECT_QUICK.idle,
+        count,
+        group=_PROCESSES,
+    ),
+    Option("--nodes", "of mimic", NODES, kind=_nodes, group=_PROCESSES),
+    Option(
+        "--full",
+        f"the times of TF-gRPC-Bench: {FULL.warm_up:g} s to warm up, {FULL.seconds:g} s, the mean"
+        f" of {FULL.rounds} rounds; takes hours unless other options select less",
+        group=_LENGTH,
+    ),
+    Option(
+        "--rounds",
+        "turns of each transport",
+        kind=count,
+        shown=f"{SHORT.rounds}, of connect {CONNECT_SHORT.rounds}, of qps {QPS_ROUNDS}; --quick:"
+        f" {QUICK.rounds}",
+        group=_LENGTH,
+    ),
+    Option(
+        "--seconds",
+        "measured seconds of a turn",
+        kind=_seconds,
+        metavar="S",
+        shown=f"{SHORT.seconds:g}, of qps {QPS_SECONDS}; --quick: {QUICK.seconds:g}, of qps 1",
+        group=_LENGTH,
+    ),
+)

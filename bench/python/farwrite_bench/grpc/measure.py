@@ -6,7 +6,7 @@ from pathlib import Path
 
 from farwrite_bench.grpc import mpi
 from farwrite_bench.grpc.connect import ConnectBenchmark
-from farwrite_bench.grpc.plan import NON_SERIALIZED, QPS, Case, GrpcPlan
+from farwrite_bench.grpc.plan import NON_SERIALIZED, QPS, Case, GrpcPlan, expected_seconds
 from farwrite_bench.grpc.progress import Progress
 from farwrite_bench.grpc.qps import QpsBenchmark
 from farwrite_bench.grpc.rows import empty_row, make_row
@@ -14,14 +14,18 @@ from farwrite_bench.grpc.targets import Row
 from farwrite_bench.grpc.tools import Tools
 from farwrite_bench.grpc.transport import MPI, Transport
 from farwrite_bench.grpc.turn import Turn, take_turn
+from farwrite_bench.harness import benchmark
 
 
 class Measurement:
     """A run: what it needs, and the version of gRPC that it met."""
 
-    def __init__(self, plan: GrpcPlan, tools: Tools, progress: Progress, logs: Path) -> None:
+    def __init__(
+        self, plan: GrpcPlan, tools: Tools, progress: benchmark.Progress, logs: Path
+    ) -> None:
         self.grpc = ""
-        self._plan, self._tools, self._progress, self._logs = plan, tools, progress, logs
+        self._plan, self._tools, self._logs = plan, tools, logs
+        self._progress = Progress(progress, expected_seconds(plan))
 
     def rows(self) -> list[Row]:
         """Measure everything and return its rows."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from farwrite_bench.table import ProgressBar
+from farwrite_bench.harness import benchmark
 
 
 class Progress:
     """Draws the bar as turns begin."""
 
-    def __init__(self, bar: ProgressBar, seconds: float) -> None:
+    def __init__(self, bar: benchmark.Progress, seconds: float) -> None:
         self._bar = bar
         self._total = seconds
         self._done = 0.0

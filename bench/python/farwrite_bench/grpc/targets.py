@@ -27,10 +27,3 @@ def set_target(row: Row, target: str, met: bool) -> None:
 def is_as_fast(ratio: float, rounds: Sequence[float]) -> bool:
     """Tell whether a rate is at least TCP's, or below by no more than noise."""
     return ratio >= 1 or (ratio >= QPS_NOISE and max(rounds) >= 1)
-
-
-def shown(row: Row) -> str:
-    """Return the cell of a row's target."""
-    if row.get("target") is None:
-        return "-"
-    return f"{row['target']} {'ok' if row['target_met'] else 'MISSED'}"

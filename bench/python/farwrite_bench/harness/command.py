@@ -31,8 +31,11 @@ def add_parser(benchmark: Benchmark[Any], kinds: Subparsers) -> None:
         description=benchmark.description,
         epilog=f"Example: {benchmark.example or f'farwrite bench {benchmark.name} --quick'}",
     )
+    groups: dict[str, argparse._ActionsContainer] = {"": parser}
     for option in benchmark.options:
-        option.add_to(parser)
+        if option.group not in groups:
+            groups[option.group] = parser.add_argument_group(option.group)
+        option.add_to(groups[option.group])
     add_shared(parser, "--quick", "--json", "--svg", "--report", "--markdown")
     benchmark.more_options(parser)
     parser.set_defaults(run=functools.partial(run, benchmark))

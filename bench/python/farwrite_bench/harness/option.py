@@ -27,8 +27,10 @@ class Option:
     """Whether it may be given several times; its value is a list."""
     shown: str | None = None
     """How help writes the defaults, where str() would not do."""
+    group: str = ""
+    """The heading below which help has it."""
 
-    def add_to(self, parser: argparse.ArgumentParser) -> None:
+    def add_to(self, parser: argparse._ActionsContainer) -> None:
         """Add it to a parser. The default is filled in by `resolve`."""
         settings: dict[str, Any] = {"help": f"{self.help}{self._defaults()}"}
         if self.choices is not None:
@@ -74,7 +76,12 @@ def seconds(default: float, quick: float | None = None) -> Option:
 
 
 def chosen(
-    name: str, choices: Collection[str], shown: str = "all", *, filled: bool = True
+    name: str,
+    choices: Collection[str],
+    shown: str = "all",
+    *,
+    filled: bool = True,
+    group: str = "",
 ) -> Option:
     """Declare an option that selects one of `choices` each time that it is given.
 
@@ -87,6 +94,7 @@ def chosen(
         choices=choices,
         many=True,
         shown=shown,
+        group=group,
     )
 
 

@@ -8,8 +8,8 @@ from farwrite_bench.harness.benchmark import Benchmark
 from farwrite_bench.report.parts import Card, Facts, Gain, Table, largest
 
 
-class DeclaredSection:
-    """A `Section` of a benchmark."""
+class Section:
+    """What the page shows of a benchmark."""
 
     def __init__(self, benchmark: Benchmark[Any]) -> None:
         self._benchmark = benchmark

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from farwrite_bench.table import times
 
@@ -33,30 +33,6 @@ class Gain:
     def helps(self) -> bool:
         """Whether this is more than noise."""
         return self.times >= HELPS_FROM
-
-
-class Section(Protocol):
-    """What the module of a benchmark's part of the page has.
-
-    It may also have ``headline(facts)``, which draws the main figure of the page as an SVG file, or
-    returns None.
-    """
-
-    TITLE: str
-    LEAD: str
-    """What the figures show, in one or two sentences."""
-
-    def figures(self, facts: Facts) -> list[str]:
-        """Draw the charts."""
-
-    def tables(self, facts: Facts) -> list[Table]:
-        """Show all rows."""
-
-    def cards(self, facts: Facts) -> list[Card]:
-        """Choose the key figures."""
-
-    def gains(self, facts: Facts) -> list[Gain]:
-        """Return the gain of every row that compares Farwrite with something else."""
 
 
 def rows_of(facts: Facts) -> list[Row]:

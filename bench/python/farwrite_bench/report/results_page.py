@@ -35,12 +35,7 @@ def results_page(
 
 
 def picture(runs: Sequence[Run]) -> str | None:
-    """Draw the main figure as one SVG file: a benchmark's headline, or else the first charts."""
-    for run in runs:
-        section = benchmarks()[run.benchmark].page_section
-        drawn: str | None = section.headline(run.facts) if hasattr(section, "headline") else None
-        if drawn is not None:
-            return drawn
+    """Draw the main figure as one SVG file: the first charts of the first run with any."""
     for run in runs:
         if run.figures:
             title = benchmarks()[run.benchmark].page_section.TITLE

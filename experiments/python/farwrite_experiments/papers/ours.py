@@ -7,9 +7,9 @@ from functools import partial
 
 from farwrite.units import format_size
 from farwrite_bench.box.networks import NETWORKS
+from farwrite_bench.grpc import benchmark as grpc
 from farwrite_bench.report.files import Run
 from farwrite_bench.report.parts import Facts, Row, figure, rows_of
-from farwrite_bench.report.sections import grpc
 from farwrite_bench.table import times
 from farwrite_bench.tensor.rows import ratios
 from farwrite_experiments.convergence.charts import goal

@@ -1,1 +1,0 @@
-"""The parts of the page of all results, with one module for each benchmark."""
