@@ -27,8 +27,6 @@ class Bar:
     """The value with its unit, drawn beside the bar."""
     spread: tuple[float, float] | None = None
     """The interval that a thin line marks."""
-    beyond: float = 0.0
-    """Where a pale bar ends that goes on from this one."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ def bars(title: str, groups: Sequence[Group], note: str = "", baseline: float | 
     height = len(shown) * STEP + len(groups) * GAP + sum(map(len, names)) * GROUP_LINE
     chart = Frame(title, height, EDGE, EDGE, note)
     chart.legend([*dict.fromkeys((bar.key, bar.name) for bar in shown if bar.name)])
-    most = max([max(bar.value, bar.beyond) for bar in shown] + [baseline or 0.0, 1e-12])
+    most = max([bar.value for bar in shown] + [baseline or 0.0, 1e-12])
     most = max([most, *(min(bar.spread[1], 1.5 * most) for bar in shown if bar.spread)])
     room = max((len(bar.text) for bar in shown), default=0) * LETTER * SMALL + 10
     unit = most / (WIDTH - 2 * EDGE - room)
@@ -72,8 +70,7 @@ def bars(title: str, groups: Sequence[Group], note: str = "", baseline: float | 
             mark = chart.hover(f"{group.name}, {bar.name}: {bar.text}")
             own, width = colour(bar.key), max(bar.value, 1.5 * unit)
             plot.barh(middle, width, BAR, color=own, linewidth=0, gid=mark)
-            end = max(width, bar.beyond)
-            plot.barh(middle, end - width, BAR, width, color=own, alpha=0.4, linewidth=0)
+            end = width
             if bar.spread is not None:
                 low, high = (min(max(each, 0.0), most) for each in bar.spread)
                 plot.errorbar(

@@ -1,14 +1,13 @@
-"""Draws charts as SVG: lines and distributions. A series is coloured by its transport's key."""
+"""Draws lines as SVG. A series is coloured by its transport's key."""
 
 from __future__ import annotations
 
-import statistics
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from farwrite_bench.report.frame import BOLD, PLOT, RIGHT, SMALL, WIDTH, Frame, Look, size_of, svg
+from farwrite_bench.report.frame import BOLD, PLOT, SMALL, WIDTH, Frame, Look, size_of, svg
 from farwrite_bench.report.theme import STYLE, colour, dashes
 
 if TYPE_CHECKING:
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
 
 NAME_LINE = 14
 """The distance of two names at the ends of lines."""
-BINS = 48
 
 
 @dataclass(frozen=True)
@@ -27,13 +25,8 @@ class Series:
     """The key of the transport, which selects the colour."""
     name: str
     points: Sequence[tuple[float, float]] = ()
-    """For lines: the points."""
-    smooth: int = 1
-    """For lines: the line is the mean over this many points, and the points are drawn faintly."""
     ranges: Sequence[tuple[float, float, float]] = ()
-    """For lines: x, and the interval of y that is marked there."""
-    values: Sequence[float] = ()
-    """For distributions: the values."""
+    """x, and the interval of y that is marked there."""
 
 
 def lines(look: Look, series: Sequence[Series]) -> str:
@@ -46,54 +39,15 @@ def lines(look: Look, series: Sequence[Series]) -> str:
     for each in series:
         own = colour(each.key)
         xs, ys = zip(*each.points, strict=True)
-        if each.smooth > 1:
-            plot.plot(xs, ys, color=own, alpha=0.3, linewidth=1)
-        smooth = _smoothed(ys, each.smooth)
-        plot.plot(xs, smooth, color=own, linestyle=dashes(each.key), linewidth=2)
+        plot.plot(xs, ys, color=own, linestyle=dashes(each.key), linewidth=2)
         for x, low, high in each.ranges:
             plot.plot([x, x], [low, high], color=own, linewidth=2)
-        if each.smooth == 1:
-            for x, y in each.points:
-                mark = chart.hover(look.at(each.name, x, y))
-                plot.plot([x], [y], marker="o", markersize=6, color=own, gid=mark)
+        for x, y in each.points:
+            mark = chart.hover(look.at(each.name, x, y))
+            plot.plot([x], [y], marker="o", markersize=6, color=own, gid=mark)
     _name_ends(plot, series, names)
     label = f"{look.y} by {look.x}" if look.y else look.x
     return chart.svg(f"{look.title}: {label}; {', '.join(each.name for each in series)}")
-
-
-def distribution(look: Look, series: Sequence[Series]) -> str:
-    """Draw how often each value occurs. The dashed line is the median.
-
-    The slowest hundredth may be beyond the right edge; it is added to the last bin.
-    """
-    chart = Frame(look.title, PLOT, 0, RIGHT)
-    chart.legend([(each.key, each.name) for each in series])
-    plot = chart.plot(look)
-    shown = [
-        statistics.quantiles(each.values, n=100)[98] if len(each.values) > 1 else each.values[0]
-        for each in series
-        if each.values
-    ]
-    last = max(shown, default=1.0) * 1.05 or 1.0
-    for each in series:
-        if not each.values:
-            continue
-        own = colour(each.key)
-        plot.hist(
-            [min(value, last) for value in each.values],
-            bins=BINS,
-            range=(0, last),
-            weights=[1 / len(each.values)] * len(each.values),
-            histtype="stepfilled",
-            color=own,
-            alpha=0.4,
-        )
-        middle = statistics.median(each.values)
-        mark = chart.hover(f"{each.name}: median {middle:.3g}")
-        plot.axvline(middle, color=own, linewidth=1.5, linestyle=(0, (2.5, 2)), gid=mark)
-    plot.set_xlim(0, last)
-    plot.set_yticks([])
-    return chart.svg(f"{look.title}: {look.x}; {', '.join(each.name for each in series)}")
 
 
 def beside(title: str, charts: Sequence[str]) -> str:
@@ -144,10 +98,3 @@ def _name_ends(plot: Axes, series: Sequence[Series], names: Sequence[Sequence[st
             annotation_clip=False,
             arrowprops=line,
         )
-
-
-def _smoothed(values: Sequence[float], over: int) -> list[float]:
-    return [
-        statistics.fmean(values[max(place - over // 2, 0) : place + over // 2 + 1])
-        for place in range(len(values))
-    ]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH = 380
-EDGE, LEFT, RIGHT, BOTTOM = 16, 66, 18, 44
+EDGE, LEFT, BOTTOM = 16, 66, 44
 PLOT = 190
 """The least height of a plot."""
 TEXT, SMALL, LARGE = 13, 12, 15
