@@ -32,8 +32,7 @@ comma := ,
 say = @printf '\033[1m%s\033[0m\n' "$(1)"
 
 CORE_SOURCES := $(shell find cmake include src -type f) CMakeLists.txt pyproject.toml
-PACKAGE_SOURCES := $(CORE_SOURCES) python/CMakeLists.txt \
-	$(shell find python/farwrite bench demo experiments -type f -not -name '*.pyc')
+sources_of = $(shell find $(1) -type f -not -name '*.pyc')
 CXX_FILES := $(shell find include src bench experiments tests examples -name '*.h' -o -name '*.cc' -o -name '*.c')
 PYTHON_FILES := python bench demo experiments tests tools examples docs/conf.py docs/_ext
 
@@ -43,8 +42,9 @@ help: ## Print the targets
 install: $(VENV)/.installed ## Build farwrite, its demo, benchmarks and experiments and install them into .venv
 	@:
 
-# The race needs no TensorFlow, so it runs while that is fetched.
-demo: install ## Race four ways to hand an array over, then train with gRPC and with Farwrite
+# Without the benchmarks, which take a minute more to compile. The race needs no TensorFlow, so it
+# runs while that is fetched.
+demo: $(VENV)/.demo ## Race four ways to hand an array over, then train with gRPC and with Farwrite
 	@$(MAKE) -s $(VENV)/.tensorflow & fetching=$$!; \
 	trap 'kill $$fetching 2>/dev/null; wait' EXIT; \
 	$(VENV)/bin/farwrite demo && wait $$fetching && $(VENV)/bin/farwrite demo training
@@ -72,9 +72,15 @@ $(VENV)/.dev: $(VENV)/.tools
 tools: $(VENV)/.dev ## Install pytest and the linters into .venv, as every target that needs them does
 	@:
 
-$(VENV)/.installed: $(VENV)/.tools $(PACKAGE_SOURCES) | .cache/.verbs_headers
-	$(call say,install: build the wheels (minutes at first$(comma) then only what changed))
-	@tools/install_package.sh $(VENV)
+$(VENV)/.demo: $(VENV)/.tools $(CORE_SOURCES) python/CMakeLists.txt \
+		$(call sources_of,python/farwrite demo) | .cache/.verbs_headers
+	$(call say,install: build farwrite and its demo (minutes at first$(comma) then only what changed))
+	@tools/install_package.sh $(VENV) farwrite demo
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.demo $(call sources_of,bench experiments)
+	$(call say,install: build the benchmarks and the experiments)
+	@tools/install_package.sh $(VENV) bench experiments
 	@touch $@
 
 # What the plug-in is built against, and the demo's data; its own stamp, because it is large.
@@ -264,4 +270,4 @@ format: $(VENV)/.dev ## Rewrite the sources in the house format
 	@ruff format -q $(PYTHON_FILES)
 
 clean: ## Remove build outputs; .venv and the package cache stay
-	rm -rf build out dist $(VENV)/.installed
+	rm -rf build out dist $(VENV)/.demo $(VENV)/.installed

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds the wheels of farwrite, farwrite-demo, farwrite-bench and farwrite-experiments below build/
-# and installs them into the virtual environment VENV. The C++ tests link what build/release holds (run_cpp_tests.sh).
+# Builds the wheels of the named packages below build/ and installs them into the virtual environment VENV.
+# The C++ tests link what build/release holds (run_cpp_tests.sh).
 #
-#   tools/install_package.sh VENV
+#   tools/install_package.sh VENV [farwrite] [demo] [bench] [experiments]
 #
 # Normal installs, not editable ones: what runs is what a user gets. The build folders are kept and
 # the build tools come from VENV, so that a later run compiles only what changed.
@@ -35,12 +35,20 @@ install_wheel() {
   fi
 }
 
-install_wheel . build/release
-# pip gives installed headers new times, which would compile everything again. This copy keeps them.
-rm -rf build/farwrite
-"$1/bin/cmake" --install build/release --prefix build/farwrite >build/farwrite.log
-install_wheel ./demo build/demo
-install_wheel ./bench build/bench \
-  "--config-settings=cmake.define.farwrite_DIR=$PWD/build/farwrite/farwrite/cmake"
-install_wheel ./experiments build/experiments
+for package in "${@:2}"; do
+  case $package in
+    farwrite)
+      install_wheel . build/release
+      # pip gives installed headers new times, which would compile everything again. This copy keeps
+      # them.
+      rm -rf build/farwrite
+      "$1/bin/cmake" --install build/release --prefix build/farwrite >build/farwrite.log
+      ;;
+    bench)
+      install_wheel ./bench build/bench \
+        "--config-settings=cmake.define.farwrite_DIR=$PWD/build/farwrite/farwrite/cmake"
+      ;;
+    *) install_wheel "./$package" "build/$package" ;;
+  esac
+done
 "$python" -m pip check --disable-pip-version-check >/dev/null
