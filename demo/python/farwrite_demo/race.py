@@ -30,7 +30,7 @@ BLOCK_BYTES = 2**20
 BLOCK_WORDS = BLOCK_BYTES // 8
 ARRAYS_IN_MEMORY = 8
 """Memory of both processes, in arrays: source, inbox, shared memory, and the copies of pickle."""
-SLOW_SECONDS = 2.0
+SLOW_SECONDS = 5.0
 """A way that takes longer runs in the first round only, so that the demo stays short."""
 SETUP_SECONDS = 30.0
 
@@ -154,7 +154,7 @@ def race(size: int, rounds: int) -> dict[str, Result]:
     size : int
         Bytes; a whole number of MiB.
     rounds : int
-        Each way has one turn in a round. A way that takes over 2 s runs in the first round only.
+        Each way has one turn in a round. A way that takes over 5 s runs in the first round only.
 
     Raises
     ------
@@ -213,6 +213,7 @@ def _two_processes(size: int) -> Iterator[tuple[Side, Child]]:
         channel = stack.enter_context(device.accept(SETUP_SECONDS))
         inbox = channel.lookup("inbox", SETUP_SECONDS)
         child.receive()
+        channel.write(array.array, inbox).wait()  # maps the inbox here
         yield Side(array.array, inbox, pipe, shared, channel), child
 
 

@@ -142,33 +142,28 @@ class Trainer:
     def step(self) -> Callable[[Any], Any]:
         """Make the step: it takes a number, changes the weights and returns the loss."""
         function: Callable[[Any], Any] = self._tf.function(
-            self._synchronous_step if self._job.synchronous else self._step,
+            self._step,
             input_signature=[self._tf.TensorSpec([], self._tf.int32)],
             autograph=False,
         )
         return function
 
     def _step(self, number: Any) -> Any:
-        """Make a step of one worker, the one that runs it."""
-        loss, gradients = self._gradients(number, number)
-        for variable, gradient in zip(self.variables, gradients, strict=True):
-            self._apply(variable, gradient)
-        return loss
-
-    def _synchronous_step(self, number: Any) -> Any:
-        """Make a step of both workers, which applies the mean of their gradients once."""
-        tf = self._tf
+        tf, count = self._tf, self._job.batches
         losses, gradients = [], []
-        for worker in range(WORKERS):
-            with tf.device(f"/job:worker/task:{worker}"):
-                loss, gradient = self._gradients(number * WORKERS + worker, number)
+        for worker in range(count):
+            place = f"/job:worker/task:{worker}" if self._job.synchronous else None
+            with tf.device(place):  # None: the worker that runs the step
+                loss, gradient = self._gradients(number * count + worker, number)
             losses.append(loss)
             gradients.append(gradient)
         for variable, *parts in zip(self.variables, *gradients, strict=True):
             with tf.device(variable.device):
-                mean = tf.add_n(parts) / np.float32(WORKERS)
-            self._apply(variable, mean)
-        return tf.add_n(losses) / np.float32(WORKERS)
+                mean = tf.add_n(parts) / np.float32(count) if count > 1 else parts[0]
+                tf.raw_ops.ResourceApplyGradientDescent(
+                    var=variable.handle, alpha=tf.constant(1.0), delta=mean
+                )
+        return tf.add_n(losses) / np.float32(count)
 
     def _gradients(self, batch: Any, step: Any) -> tuple[Any, list[Any]]:
         tf = self._tf
@@ -198,12 +193,6 @@ class Trainer:
             if layer + 2 < len(weights):
                 values = tf.nn.relu(values)
         return values
-
-    def _apply(self, variable: Any, gradient: Any) -> None:
-        with self._tf.device(variable.device):
-            self._tf.raw_ops.ResourceApplyGradientDescent(
-                var=variable.handle, alpha=self._tf.constant(1.0), delta=gradient
-            )
 
 
 def judge(weights: Weights, images: Images, labels: Labels) -> tuple[float, float]:
