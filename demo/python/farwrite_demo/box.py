@@ -26,10 +26,10 @@ from farwrite import box
 from farwrite.errors import Internal
 from farwrite.info import limits, memory_available, version
 from farwrite.units import format_size
-from farwrite_demo.bar import Bar
 from farwrite_demo.chart import Row, draw, duration
 from farwrite_demo.child import Child
 from farwrite_demo.options import add_shared, count, load, size, warn_if_busy, write
+from farwrite_demo.progress import Progress
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[Any]
@@ -227,9 +227,9 @@ def hand_over(model_bytes: int, readers: int, rounds: int) -> dict[str, Handed]:
         ]
         for number in range(1, rounds + 1):
             for key, way in WAYS.items():
-                with Bar(f"{way.name}, {number} of {rounds}") as bar:
+                with Progress(f"{way.name}, {number} of {rounds}") as line:
                     taken = _turn(key, children, model_bytes)
-                    bar.result = duration(taken.seconds)
+                    line.result = duration(taken.seconds)
                 if key not in best or taken.seconds < best[key].seconds:
                     best[key] = taken
     return {key: best[key] for key in WAYS}
@@ -292,7 +292,10 @@ def table(title: str, handed: Mapping[str, Handed]) -> Iterator[str]:
     yield ""
     for way in WAYS.values():
         yield f"  {way.name}: {way.note}"
-    yield "\nTo expect: over the box all readers have the model after little more than one copy."
+    yield (
+        "\nTo expect for 256 MiB and 4 readers: over the box all have the model after 1.1 to 1.3\n"
+        "times the time of one copy, as with shared_memory. A file takes 8 to 17 times as long."
+    )
 
 
 def picture(title: str, handed: Mapping[str, Handed]) -> str:

@@ -21,8 +21,8 @@ import numpy.typing as npt
 
 from farwrite import Channel, Device, RemoteArray
 from farwrite.errors import Internal
-from farwrite_demo.bar import Bar
 from farwrite_demo.child import Child
+from farwrite_demo.progress import Progress
 
 Words = npt.NDArray[np.uint64]
 
@@ -163,19 +163,19 @@ def race(size: int, rounds: int) -> dict[str, Result]:
     """
     best: dict[str, Result] = {}
     with contextlib.ExitStack() as stack:
-        with Bar("setting up both processes") as bar:
+        with Progress("setting up both processes") as line:
             sender, child = stack.enter_context(_two_processes(size))
             sums = checksum(sender.array)
-            bar.result = "ready"
+            line.result = "ready"
         for number in range(1, rounds + 1):
             for key, way in WAYS.items():
                 known = best.get(key)
                 if known is not None and known.seconds_read > SLOW_SECONDS:
                     continue
                 stamp(sender.array, sums)
-                with Bar(f"{way.name}, {number} of {rounds}") as bar:
+                with Progress(f"{way.name}, {number} of {rounds}") as line:
                     result = _turn(key, sender, child, sums)
-                    bar.result = f"{result.seconds:8.4f} s, read in {result.seconds_read:.4f} s"
+                    line.result = f"{result.seconds:8.4f} s, read in {result.seconds_read:.4f} s"
                 if known is None or result.seconds_read < known.seconds_read:
                     best[key] = result
     return {key: best[key] for key in WAYS}

@@ -18,9 +18,9 @@ import pytest
 
 import farwrite as fw
 from farwrite_demo import race as race_module
-from farwrite_demo.bar import WIDTH, Bar, inside
 from farwrite_demo.child import Child
 from farwrite_demo.command import affordable
+from farwrite_demo.progress import Progress
 from farwrite_demo.race import WAYS, checksum, fill, stamp
 from leftovers import held_by_others, shared_memory_files
 from processes import group_lives
@@ -134,28 +134,17 @@ def test_bad_options_say_why(option: list[str]) -> None:
     assert option[0] in ended.stderr
 
 
-def test_a_bar_on_a_terminal_ends_full() -> None:
+def test_a_terminal_shows_the_state_until_the_result() -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
 
-    terminal = Terminal()
-    with Bar("copying", terminal) as bar:
-        bar.share = 0.5
-        give_up = time.monotonic() + 20
-        while inside(0.5, 0) not in terminal.getvalue():
-            assert time.monotonic() < give_up
-            time.sleep(0.01)
-        bar.result = "12 ms"
-    assert "copying" in terminal.getvalue()
-    assert terminal.getvalue().rstrip("\n").endswith("12 ms\x1b[K")
-    assert "█" * WIDTH in terminal.getvalue()
-
-
-def test_a_bar_without_a_measure_wanders() -> None:
-    drawings = {inside(None, elapsed / 10) for elapsed in range(30)}
-    assert len(drawings) > 5
-    assert {len(text) for text in drawings} == {WIDTH}
+    with Progress("copying", terminal := Terminal()) as line:
+        line.show("50%")
+        line.result = "12 ms"
+    shown = [text.removesuffix("\x1b[K").split() for text in terminal.getvalue().split("\r")]
+    assert shown[1:3] == [["copying", "..."], ["copying", "50%"]]
+    assert terminal.getvalue().endswith(" 12 ms\x1b[K\n")
 
 
 def fail(pipe: Connection) -> None:

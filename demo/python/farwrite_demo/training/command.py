@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from farwrite.errors import FailedPrecondition
 from farwrite.info import limits
 from farwrite.units import format_size
-from farwrite_demo.bar import Bar
 from farwrite_demo.chart import Row, draw
 from farwrite_demo.child import Child
 from farwrite_demo.options import count, load, warn_if_busy
+from farwrite_demo.progress import Progress
 from farwrite_demo.training.cluster import FARWRITE, GRPC, THREADS, Facts, coordinate
 from farwrite_demo.training.network import BATCH, DATASET, LARGE, SMALL, WORKERS, Job
 
@@ -147,15 +147,17 @@ def train(transport: str, jobs: Sequence[Job], logs: Path) -> Iterator[Facts]:
     log = logs / f"{transport}.log"
     log.unlink(missing_ok=True)
     with Child("coordinator", coordinate, transport, jobs, log=log) as coordinator:
-        with Bar(f"{NAMES[transport]}: 4 processes") as bar:
+        with Progress(f"{NAMES[transport]}: 4 processes") as line:
             coordinator.receive()
-            bar.result = "ready"
+            line.result = "ready"
         for job in jobs:
             kind = ", synchronous" if job.synchronous else ""
-            with Bar(f"{NAMES[transport]}: {job.model.name}{kind}") as bar:
+            with Progress(f"{NAMES[transport]}: {job.model.name}{kind}") as line:
                 while isinstance(message := coordinator.receive(), float):
-                    bar.share = message
-                bar.result = f"{message['seconds']:6.1f} s, accuracy {message['test_accuracy']:.1%}"
+                    line.show(f"{message:.0%}")
+                line.result = (
+                    f"{message['seconds']:6.1f} s, accuracy {message['test_accuracy']:.1%}"
+                )
             yield message
 
 
