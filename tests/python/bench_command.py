@@ -27,12 +27,18 @@ def result(path: Path, benchmark: str) -> Facts:
     return run.facts
 
 
-def planned(benchmark: Benchmark[Any], *words: str) -> tuple[Any, Record]:
-    """Return the plan that a benchmark makes of its options, and the record with its notes."""
+def parsed(benchmark: Benchmark[Any], *words: str) -> argparse.Namespace:
+    """Return the options of a benchmark, with their defaults."""
     parser = argparse.ArgumentParser()
     add_parser(benchmark, parser.add_subparsers())
     arguments = parser.parse_args([benchmark.name, *words])
     for option in benchmark.options:
         option.resolve(arguments)
+    return arguments
+
+
+def planned(benchmark: Benchmark[Any], *words: str) -> tuple[Any, Record]:
+    """Return the plan that a benchmark makes of its options, and the record with its notes."""
+    arguments = parsed(benchmark, *words)
     record = Record(benchmark.name, quick=arguments.quick)
     return benchmark.plan(arguments, record), record

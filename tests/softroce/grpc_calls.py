@@ -21,15 +21,15 @@ from pathlib import Path
 from typing import Any
 
 import farwrite
-from farwrite_bench.grpc.benchmark import TABLES
+from farwrite_bench.grpc.benchmark import BENCHMARK
 from farwrite_bench.grpc.counters import Counters, read_counters
 from farwrite_bench.grpc.payload import plain
 from farwrite_bench.grpc.plan import LATENCY, NON_SERIALIZED, Case
-from farwrite_bench.grpc.program import start_program
-from farwrite_bench.grpc.rows import Row, make_row
+from farwrite_bench.grpc.rows import make_row
 from farwrite_bench.grpc.transport import FABRICS, OVER_VERBS, STATS, TRANSPORTS
-from farwrite_bench.grpc.turn import figures
+from farwrite_bench.grpc.turn import figures, start_program
 from farwrite_bench.program import Program
+from farwrite_bench.report.parts import Row
 from farwrite_bench.table import text_table
 
 Json = dict[str, Any]
@@ -131,7 +131,7 @@ def ask(address: str, peer: str) -> None:
             assert side.sent_bytes >= least, (side, measured)
             assert size < 1 << 16 or side.read_bytes >= least, (side, measured)
         rows.append({**row, "counters": [asdict(side) for side in both]})
-    for table in TABLES:
+    for table in BENCHMARK.tables:
         if cells := table.cells({"rows": rows}):
             print(f"{table.title}; emulated, so that no time counts")
             print("\n".join(text_table(table.heads(), cells)), flush=True)

@@ -6,27 +6,40 @@ import mmap
 import os
 import resource
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench_grpc_plan import plan_of
+from bench_command import parsed
 from farwrite.errors import InvalidArgument, NotFound
-from farwrite_bench.grpc import build, tools
-from farwrite_bench.grpc.benchmark import TABLES
+from farwrite_bench.grpc import build
+from farwrite_bench.grpc.benchmark import BENCHMARK
 from farwrite_bench.grpc.connect import ConnectBenchmark, private_bytes
-from farwrite_bench.grpc.plan import BENCHMARKS, CONNECT, QPS, RECEIVER, expected_seconds
-from farwrite_bench.grpc.progress import Progress
+from farwrite_bench.grpc.plan import (
+    BENCHMARKS,
+    CONNECT,
+    QPS,
+    RECEIVER,
+    GrpcPlan,
+    expected_seconds,
+    make_plan,
+)
 from farwrite_bench.grpc.qps import Scenario, make_row
-from farwrite_bench.grpc.rows import empty_row
-from farwrite_bench.grpc.targets import is_as_fast
-from farwrite_bench.grpc.transport import TRANSPORTS
-from farwrite_bench.table import ProgressBar
+from farwrite_bench.grpc.rows import is_as_fast
+from farwrite_bench.grpc.run import run
+from farwrite_bench.grpc.transport import MPI, TRANSPORTS
+from farwrite_bench.record import Record
 
 LONGEST_RUN = 600
 """Seconds of the command without options."""
 SCENARIO = Scenario("UNARY", 2, "serialized", 1024)
+
+
+def plan_of(*words: str) -> GrpcPlan:
+    """Return the plan that these arguments select."""
+    return make_plan(parsed(BENCHMARK, *words))
 
 
 def result(qps: float) -> dict[str, Any]:
@@ -84,7 +97,7 @@ def test_more_connections_than_descriptors_are_refused(
     assert plan.connect is not None
     benchmark = ConnectBenchmark(plan, plan.connect, tmp_path / "never started", tmp_path)
     with pytest.raises(InvalidArgument, match=r"ulimit -Hn"):
-        benchmark.rows(Progress(ProgressBar(), 1.0))
+        benchmark.rows(lambda *_: None)
 
 
 @pytest.mark.parametrize(
@@ -124,20 +137,36 @@ def test_without_grpcs_programs_qps_says_what_to_type(
 ) -> None:
     hide_the_checkout(tmp_path, monkeypatch)
     with pytest.raises(NotFound, match=r"type: make grpc-programs"):
-        tools.find_tools(plan_of("qps"))
+        BENCHMARK.plan(parsed(BENCHMARK, "qps"), Record("grpc", quick=True))
 
 
-def test_without_grpcs_programs_a_run_of_everything_skips_qps(
+def test_what_is_missing_has_rows_that_are_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def no_openmpi() -> None:
+        raise NotFound("no OpenMPI")
+
     hide_the_checkout(tmp_path, monkeypatch)
-    monkeypatch.setattr(tools, "build", lambda: tmp_path)
-    found = tools.find_tools(plan_of("--transport", "tcp"))
-    assert found.qps is None
-    assert found.notes == [found.no_qps]
-    row = empty_row(QPS, TRANSPORTS["tcp"], found.no_qps)
-    (cells,) = [line for table in TABLES for line in table.cells({"rows": [row]})]
-    assert cells[4:6] == ["tcp", "skipped"]
+    monkeypatch.setattr(build, "build", lambda: tmp_path)
+    monkeypatch.setattr(build.openmpi, "find", no_openmpi)
+    record = Record("grpc", quick=True)
+    everything = BENCHMARK.plan(parsed(BENCHMARK, "--transport", "tcp"), record)
+    assert everything.tools.qps is None
+    assert record.notes[-1] == everything.tools.no_qps
+    latency = BENCHMARK.plan(
+        parsed(BENCHMARK, "latency", "--transport", MPI, "--size", "64"), record
+    )
+    qps = replace(everything, cases=(), connect=None)
+    rows = [row for plan in (latency, qps) for row in run(plan, lambda *_: None, tmp_path)["rows"]]
+    facts = {"rows": rows}
+    assert [(row["benchmark"], row["skipped"]) for row in rows] == [
+        ("latency", "no OpenMPI"),
+        ("qps", everything.tools.no_qps),
+    ]
+    shown = [cells for table in BENCHMARK.tables for cells in table.cells(facts)]
+    assert shown[0][2:4] == ["mpi", "skipped"]
+    assert shown[1][4:6] == ["tcp", "skipped"]
+    assert BENCHMARK.gains(facts) == []
 
 
 def test_the_programs_of_a_checkout_are_found(

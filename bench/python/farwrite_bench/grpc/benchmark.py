@@ -1,40 +1,52 @@
-"""The benchmark ``grpc``: payloads of gRPC programs over several transports."""
+"""``farwrite bench grpc``: payloads of unmodified gRPC programs over several transports."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
-from farwrite.units import format_size
-from farwrite_bench.grpc.arguments import OPTIONS, add_benchmarks
+from farwrite.cli_parser import did_you_mean
+from farwrite.units import format_size, parse_seconds
+from farwrite_bench.grpc.build import find_tools
 from farwrite_bench.grpc.connect import IDLE
-from farwrite_bench.grpc.measure import Measurement
-from farwrite_bench.grpc.payload import PLAIN
+from farwrite_bench.grpc.payload import CATEGORIES, LARGE, PLAIN, SCHEMES, SEED, Scale
 from farwrite_bench.grpc.plan import (
     BANDWIDTH,
+    BENCHMARKS,
     CONNECT,
+    CONNECT_QUICK,
+    CONNECT_SHORT,
     FRESH,
+    FULL,
     LATENCY,
     MIMIC,
+    MODES,
+    PAYLOADS,
     PS_THROUGHPUT,
     QPS,
+    QPS_ROUNDS,
+    QPS_SECONDS,
+    QUICK,
     RECEIVER,
-    REUSED,
+    SHORT,
     GrpcPlan,
     expected_seconds,
+    make_plan,
 )
-from farwrite_bench.grpc.selection import make_plan
-from farwrite_bench.grpc.tools import Tools, find_tools
+from farwrite_bench.grpc.rows import compared
+from farwrite_bench.grpc.run import run
 from farwrite_bench.grpc.transport import MPI, TCP, TRANSPORTS
-from farwrite_bench.harness.benchmark import Benchmark, Progress
-from farwrite_bench.harness.chart import Bars, BySize
+from farwrite_bench.harness import option
+from farwrite_bench.harness.benchmark import Benchmark
+from farwrite_bench.harness.chart import Bars, BySize, Chart
 from farwrite_bench.harness.column import Column, Table, marked
+from farwrite_bench.harness.option import Option
+from farwrite_bench.options import count, size, sizes
 from farwrite_bench.record import Record
-from farwrite_bench.report.numbers import duration, plain
-from farwrite_bench.report.parts import Card, Facts, Gain, Row, largest, rows_of
+from farwrite_bench.report.numbers import Write, duration, rate
+from farwrite_bench.report.parts import Card, Facts, Gain, Row, largest
 from farwrite_bench.table import times
 
 NOTES = (
@@ -54,298 +66,50 @@ NOTES = (
     " memory (proportional set size). In qps, a rate of 0.95 or more is within noise if"
     " one round reached TCP's.",
 )
-MALLOC = "M_MMAP_THRESHOLD 32 MiB, M_TRIM_THRESHOLD 1 GiB, M_TOP_PAD 64 MiB, in all programs"
-PAYLOADS = {
-    FRESH: "fresh payloads: each call allocates its buffers, as a program does that sends new"
-    " tensors",
-    REUSED: "one reused payload: all calls send the same buffers, as TF-gRPC-Bench does, so that"
-    " rates have no cost of making payloads",
-}
+DEFAULT_TRANSPORTS = ", ".join(key for key, each in TRANSPORTS.items() if each.is_default)
+ROLES = ("server", "worker")
 
 
-@dataclass
-class Run:
-    """A run with every choice made."""
-
-    plan: GrpcPlan
-    tools: Tools
-    arguments: argparse.Namespace
-    grpc: str = ""
-    """The version of gRPC, from when a program has told it."""
-
-
-def run_of(arguments: argparse.Namespace, record: Record) -> Run:
-    """Make every choice, and find the programs."""
-    plan = make_plan(arguments)
-    tools = find_tools(plan)
+def plan(arguments: argparse.Namespace, record: Record) -> GrpcPlan:
+    """Make the plan from the options, and find the programs that it runs."""
+    made = make_plan(arguments)
+    tools = find_tools(
+        mpi=any(transport.key == MPI for transport in made.transports),
+        qps=made.qps is not None,
+        must_have_qps=QPS in arguments.benchmark,
+    )
     record.notes += tools.notes
-    if arguments.quick:
-        record.notes.append("a short run shows that the command works, not how fast anything is")
-    return Run(plan, tools, arguments)
+    return replace(made, tools=tools)
 
 
-def measure(run: Run, progress: Progress, logs: Path) -> Facts:
-    """Run every case, over one transport after the other."""
-    measurement = Measurement(run.plan, run.tools, progress, logs)
-    rows = measurement.rows()
-    run.grpc = measurement.grpc
-    return {"rows": rows}
+def sentences(facts: Facts) -> Iterator[str]:
+    """Name the payloads, and how each transport and the programs are set up."""
+    settings = facts["settings"]
+    yield f"payload: {settings['payload']}"
+    for key, line in settings["grpc"].items():
+        yield f"{key}: {line}"
+    yield f"malloc: {settings['malloc']}"
+    if settings["mpi"] is not None:
+        yield f"mpi: {settings['mpi']}"
 
 
-def _of_rounds(run: Run) -> str:
-    return "mean" if run.plan.pace.mean else "median"
-
-
-def settings(run: Run) -> dict[str, Any]:
-    """Return the choices, and how gRPC is set up for each transport."""
-    plan, openmpi = run.plan, run.tools.openmpi
-    return {
-        "warm_up_seconds": plan.pace.warm_up,
-        "seconds": plan.pace.seconds,
-        "rounds": plan.pace.rounds,
-        "of_rounds": _of_rounds(run),
-        "payload": PAYLOADS[run.arguments.payload],
-        "server_threads": run.arguments.server_threads,
-        "seed": run.arguments.seed,
-        "grpc": {
-            transport.key: " ".join(
-                [
-                    f"gRPC {run.grpc}:",
-                    *(f"{name}={value}" for name, value in plan.arguments_of(transport).items()),
-                ]
-            )
-            for transport in plan.transports
-            if transport.key != MPI
-        },
-        "malloc": MALLOC,
-        "mpi": openmpi.settings() if openmpi else None,
-    }
-
-
-def sentences(facts: Facts) -> list[str]:
-    """Say how gRPC and MPI were run."""
-    chosen = facts["settings"]
-    lines = {
-        "payload": chosen["payload"],
-        **chosen["grpc"],
-        "malloc": chosen["malloc"],
-        "mpi": chosen["mpi"],
-    }
-    return ["\n".join(f"{name}: {line}" for name, line in lines.items() if line is not None)]
-
-
-def _payload(row: Row) -> str:
-    size = row["size"]
-    return format_size(size) if row["scheme"] == PLAIN else f"{row['scheme']}, {size} B"
-
-
-def _first(key: str, form: str) -> Column:
-    """Make the column of the first figure, which says whether a row was skipped."""
-    head = {"p50_us": "p50 us", "rpc_s": "rpc/s"}[key]
-    return Column(head, lambda row: "skipped" if row["skipped"] else format(row[key], form))
-
-
-def _spread(key: str) -> Column:
-    def ends(row: Row) -> str | None:
-        found = row.get(key)
-        return None if found is None else f"{found[0]:.2f}-{found[1]:.2f}"
-
-    return Column("spread", ends)
-
-
-def _peak(row: Row) -> str | None:
-    held = row["peak_bytes"]
-    return None if held is None else ", ".join(map(format_size, held.values()))
-
-
-def _rows_of(benchmark: str, idle: bool | None = None) -> Callable[[Facts], list[Row]]:
-    """Return what selects the rows of a benchmark; of connect, those of idle connections or not."""
-
-    def rows(facts: Facts) -> list[Row]:
-        return [
-            row
-            for row in facts["rows"]
-            if row["benchmark"] == benchmark and idle in (None, row.get("connection") == IDLE)
-        ]
-
-    return rows
-
-
-def _role(role: str, key: str, head: str) -> Column:
-    return Column(f"{role} {head}", lambda row: row.get(key) and row[key][role], ".0f")
-
-
-MODE, TRANSPORT = Column("mode", "mode"), Column("transport", "transport")
-P99, RATE = Column("p99 us", "p99_us", ".4g"), Column("GB/s", "gb_s", ".3g")
-BESIDE_TCP = Column("x tcp", "ratio_to_tcp", ".2f")
-TARGET = Column("target", lambda row: marked(row.get("target"), row.get("target_met")))
-EACH = (
-    Column("payload", _payload),
-    MODE,
-    TRANSPORT,
-    _first("p50_us", ".4g"),
-    P99,
-    RATE,
-    Column("rpc/s", "rpc_s", ".4g"),
-    BESIDE_TCP,
-    Column("copies", "copies", ".3g"),
-    Column("CPU s/GB", "cpu_s_per_gb", ".3g"),
-    Column("peak memory", _peak),
-)
-CAPTIONS = {
-    LATENCY: "Latency: one worker calls one server, which echoes the payload",
-    BANDWIDTH: "Bandwidth: one worker calls one server, which acknowledges the payload",
-    PS_THROUGHPUT: "Parameter servers: every worker calls every server, which echoes the payload",
-    MIMIC: "Mimic: every node serves and calls all others, which echo the payload",
-}
-TABLES = (
-    *(Table(EACH, title, _rows_of(benchmark)) for benchmark, title in CAPTIONS.items()),
-    Table(
-        (
-            Column("payload", "size", format_size),
-            Column("server", lambda row: "reads" if row["reads"] else "does not read"),
-            TRANSPORT,
-            Column("CPU s/GB", "server_cpu_s_per_gb", ".3g"),
-            Column("of tcp's", lambda row: row.get("server_cpu_of_tcp"), ".2f"),
-            RATE,
-            TARGET,
-        ),
-        "Receiver: processor time of the server alone",
-        _rows_of(RECEIVER),
-    ),
-    Table(
-        (
-            Column("connection", "connection"),
-            TRANSPORT,
-            Column("p50 us", "p50_us", ".4g"),
-            P99,
-            Column("of tcp's", lambda row: row.get("of_tcp"), ".2f"),
-            _spread("of_tcp_spread"),
-            TARGET,
-        ),
-        "Connect: from making a channel to the reply of its first call",
-        _rows_of(CONNECT, idle=False),
-    ),
-    Table(
-        (
-            Column("idle connections", "connections"),
-            TRANSPORT,
-            *(_role(role, "bytes_of_connection", "B") for role in ("server", "worker")),
-            *(_role(role, "bytes_above_tcp", "above tcp") for role in ("server", "worker")),
-            TARGET,
-        ),
-        "Connect: memory of an idle connection, by side",
-        _rows_of(CONNECT, idle=True),
-    ),
-    Table(
-        (
-            Column("calls", lambda row: row.get("rpc_type")),
-            Column(
-                "channels",
-                lambda row: row.get("channels") and f"{row['channels']} x {row['outstanding']}",
-            ),
-            MODE,
-            Column("payload", "size", format_size),
-            TRANSPORT,
-            _first("rpc_s", ".4g"),
-            Column("p50 us", "p50_us", ".4g"),
-            P99,
-            BESIDE_TCP,
-            _spread("ratio_spread"),
-            TARGET,
-        ),
-        "qps: gRPC's own driver and workers",
-        _rows_of(QPS),
-    ),
-)
-
-
-def _measured(facts: Facts) -> list[Row]:
-    return [row for row in rows_of(facts) if row["transport"] is not None]
-
-
-def size_charts(facts: Facts) -> list[str]:
-    """Draw latency and bandwidth by plain size, where there are several."""
-    return [*_size_charts(_measured(facts))]
-
-
-def _size_charts(rows: Sequence[Row]) -> Iterator[str]:
-    for benchmark, key, unit, write in (
-        (LATENCY, "p50_us", "median", duration),
-        (BANDWIDTH, "gb_s", "GB/s", plain),
-    ):
-        for mode in dict.fromkeys(row["mode"] for row in rows):
-            wanted = (benchmark, mode, PLAIN)
-            mine = [
-                {**row, "error": None}
-                for row in rows
-                if (row["benchmark"], row["mode"], row["scheme"]) == wanted
-            ]
-            if len({row["size"] for row in mine}) > 1:
-                chart = BySize(
-                    f"gRPC {benchmark}, {mode}",
-                    *(unit, key),
-                    x="bytes",
-                    series="transport",
-                    order=[*TRANSPORTS],
-                    write_y=write,
-                )
-                yield from chart({"rows": mine})
-
-
-def _beside_tcp(benchmark: str, title: str) -> Bars:
-    return Bars(
-        title,
-        *(_case, "ratio_to_tcp", "x"),
-        series="transport",
-        rows=_measured,
-        where=lambda row: (
-            row["benchmark"] == benchmark
-            and row["transport"] != TCP
-            and row["ratio_to_tcp"] is not None
-        ),
-        write=lambda row: times(row["ratio_to_tcp"]),
-        note="Dashed: as fast as TCP. Longer is better.",
-        baseline=1.0,
-    )
-
-
-def _figure_of(benchmark: str, title: str, value: str, unit: str) -> Bars:
-    return Bars(
-        title,
-        *(_case, value, unit),
-        series="transport",
-        rows=_measured,
-        where=lambda row: row["benchmark"] == benchmark and row[value] is not None,
-    )
-
-
-def _case(row: Row) -> str:
-    """Name what a row measures."""
+def case(row: Row) -> str:
+    """Name what the transports of a row did."""
     if row["benchmark"] == QPS:
         return f"{row['rpc_type']}, {row['mode']}, {row['channels']} x {row['outstanding']}"
     if row["benchmark"] == CONNECT:
         return f"{row['connection']} connection"
     if row["benchmark"] == RECEIVER:
-        return "it reads the payload" if row["reads"] else "it does not read the payload"
-    name = format_size(row["size"]) if row["scheme"] == PLAIN else row["scheme"]
-    return f"{name}, {row['mode']}"
-
-
-def compared(facts: Facts) -> list[Row]:
-    """Return the rows of Farwrite that are compared with TCP."""
-    return [
-        row
-        for row in rows_of(facts)
-        if row["transport"].startswith("farwrite-") and row["ratio_to_tcp"] is not None
-    ]
+        return f"it {'reads' if row['reads'] else 'does not read'} the payload"
+    payload = format_size(row["size"]) if row["scheme"] == PLAIN else row["scheme"]
+    return f"{payload}, {row['mode']}"
 
 
 def gains(facts: Facts) -> list[Gain]:
     """Compare every row of Farwrite with TCP."""
     return [
         Gain(
-            f"gRPC {row['benchmark']}: {_case(row)}, {row['transport']}",
+            f"gRPC {row['benchmark']}: {case(row)}, {row['transport']}",
             row["ratio_to_tcp"],
             "gRPC over TCP",
         )
@@ -363,7 +127,7 @@ def cards(facts: Facts) -> list[Card]:
         )
         for card in largest(
             [
-                Gain(_case(row), row["ratio_to_tcp"], "gRPC over TCP")
+                Gain(case(row), row["ratio_to_tcp"], "gRPC over TCP")
                 for row in compared(facts)
                 if row["benchmark"] == benchmark
             ],
@@ -372,41 +136,343 @@ def cards(facts: Facts) -> list[Card]:
     ]
 
 
+def _of(benchmark: str, **wanted: object) -> Callable[[Row], bool]:
+    """Select the rows of a benchmark that have these values."""
+    return lambda row: row["benchmark"] == benchmark and wanted.items() <= row.items()
+
+
+def _table(title: str, where: Callable[[Row], bool], *columns: Column) -> Table:
+    return Table(columns, title, lambda facts: list(filter(where, facts["rows"])))
+
+
+def _payload(row: Row) -> str:
+    plain = row["scheme"] == PLAIN
+    return format_size(row["size"]) if plain else f"{row['scheme']}, {row['size']} B"
+
+
+def _rate(head: str, key: str, form: str) -> Column:
+    """Make the first column of figures, which says where a row has none."""
+    return Column(head, lambda row: "skipped" if row["skipped"] else format(row[key], form))
+
+
+def _maybe(head: str, key: str, form: str | Callable[..., str] = "") -> Column:
+    """Make the column of what not every row has."""
+    return Column(head, lambda row: row.get(key), form)
+
+
+def _by_role(head: str, key: str) -> Iterator[Column]:
+    def of_role(role: str) -> Column:
+        return Column(f"{role} {head}", lambda row: (row.get(key) or {}).get(role), ".0f")
+
+    return map(of_role, ROLES)
+
+
+def _spread(key: str) -> Column:
+    return _maybe("spread", key, lambda ends: f"{ends[0]:.2f}-{ends[1]:.2f}")
+
+
+TRANSPORT, MODE = Column("transport", "transport"), Column("mode", "mode")
+P50, P99 = Column("p50 us", "p50_us", ".4g"), Column("p99 us", "p99_us", ".4g")
+GB_S, RATIO = Column("GB/s", "gb_s", ".3g"), Column("x tcp", "ratio_to_tcp", ".2f")
+TARGET = Column("target", lambda row: marked(row.get("target"), row.get("target_met")))
+OF_PAYLOADS = (
+    Column("payload", _payload),
+    MODE,
+    TRANSPORT,
+    _rate("p50 us", "p50_us", ".4g"),
+    P99,
+    GB_S,
+    Column("rpc/s", "rpc_s", ".4g"),
+    RATIO,
+    Column("copies", "copies", ".3g"),
+    Column("CPU s/GB", "cpu_s_per_gb", ".3g"),
+    Column("peak memory", "peak_bytes", lambda held: ", ".join(map(format_size, held.values()))),
+)
+PAYLOAD_TABLES = {
+    LATENCY: "Latency: one worker calls one server, which echoes the payload",
+    BANDWIDTH: "Bandwidth: one worker calls one server, which acknowledges the payload",
+    PS_THROUGHPUT: "Parameter servers: every worker calls every server, which echoes the payload",
+    MIMIC: "Mimic: every node serves and calls all others, which echo the payload",
+}
+TABLES = (
+    *(_table(title, _of(name), *OF_PAYLOADS) for name, title in PAYLOAD_TABLES.items()),
+    _table(
+        "Receiver: processor time of the server alone",
+        _of(RECEIVER),
+        Column("payload", "size", format_size),
+        Column("server", lambda row: "reads" if row["reads"] else "does not read"),
+        TRANSPORT,
+        _rate("CPU s/GB", "server_cpu_s_per_gb", ".3g"),
+        _maybe("of tcp's", "server_cpu_of_tcp", ".2f"),
+        GB_S,
+        TARGET,
+    ),
+    _table(
+        "Connect: from making a channel to the reply of its first call",
+        lambda row: row["benchmark"] == CONNECT and row["connection"] != IDLE,
+        Column("connection", "connection"),
+        TRANSPORT,
+        P50,
+        P99,
+        _maybe("of tcp's", "of_tcp", ".2f"),
+        _spread("of_tcp_spread"),
+        TARGET,
+    ),
+    _table(
+        "Connect: memory of an idle connection, by side",
+        _of(CONNECT, connection=IDLE),
+        Column("idle connections", "connections"),
+        TRANSPORT,
+        *_by_role("B", "bytes_of_connection"),
+        *_by_role("above tcp", "bytes_above_tcp"),
+        TARGET,
+    ),
+    _table(
+        "qps: gRPC's own driver and workers",
+        _of(QPS),
+        _maybe("calls", "rpc_type"),
+        Column(
+            "channels",
+            lambda row: None if row["skipped"] else f"{row['channels']} x {row['outstanding']}",
+        ),
+        MODE,
+        Column("payload", "size", format_size),
+        TRANSPORT,
+        _rate("rpc/s", "rpc_s", ".4g"),
+        P50,
+        P99,
+        RATIO,
+        _spread("ratio_spread"),
+        TARGET,
+    ),
+)
+
+
+def _bars(title: str, value: str, unit: str, where: Callable[[Row], bool], **more: Any) -> Bars:
+    return Bars(title, case, value, unit, series="transport", where=where, of=TCP, **more)
+
+
+def _by_size(benchmark: str, mode: str, value: str, unit: str, write: Write) -> Chart:
+    title, where = f"gRPC {benchmark}, {mode}", _of(benchmark, scheme=PLAIN, mode=mode)
+    return BySize(
+        *(title, unit, value, _bars(title, value, unit, where)),
+        x="bytes of the payload",
+        series="transport",
+        order=tuple(TRANSPORTS),
+        where=where,
+        write_y=write,
+    )
+
+
+def _times(row: Row) -> str:
+    return times(row["ratio_to_tcp"])
+
+
+def _beside_tcp(benchmark: str, title: str) -> Chart:
+    def where(row: Row) -> bool:
+        others = row["benchmark"] == benchmark and row["transport"] != TCP
+        return others and row["ratio_to_tcp"] is not None
+
+    note = "Dashed: as fast as TCP. Longer is better."
+    return _bars(title, "ratio_to_tcp", "", where, note=note, baseline=1.0, write=_times)
+
+
+CHARTS: tuple[Chart, ...] = (
+    *(_by_size(LATENCY, mode, "p50_us", "µs", duration) for mode in MODES),
+    *(_by_size(BANDWIDTH, mode, "gb_s", "GB/s", rate) for mode in MODES),
+    _beside_tcp(LATENCY, "Latency: how many times less than over TCP"),
+    _beside_tcp(BANDWIDTH, "Bandwidth: how many times that of TCP"),
+    _beside_tcp(PS_THROUGHPUT, "Parameter servers: calls a second, times TCP's"),
+    _beside_tcp(MIMIC, "Nodes that all call each other: calls a second, times TCP's"),
+    _bars("Processor time of the receiving server", "server_cpu_s_per_gb", "s/GB", _of(RECEIVER)),
+    _bars(
+        "A connection and its first call, median",
+        *("p50_us", "µs", lambda row: row["benchmark"] == CONNECT and row["connection"] != IDLE),
+    ),
+    _bars("gRPC's own benchmark: calls a second", "rpc_s", "", _of(QPS)),
+)
+
+
+def _benchmark(text: str) -> str:
+    if text not in BENCHMARKS:
+        hint = did_you_mean(text, BENCHMARKS)
+        raise argparse.ArgumentTypeError(
+            f"no benchmark {text!r}{hint or '; use ' + ', '.join(BENCHMARKS)}"
+        )
+    return text
+
+
+def _argument(text: str) -> tuple[str, int]:
+    name, equals, value = text.partition("=")
+    if not (name and equals) or not value.removeprefix("-").isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=INTEGER, as grpc.http2.bdp_probe=1")
+    return name, int(value)
+
+
+def _nodes(text: str) -> int:
+    nodes = count(text)
+    if nodes < 2:
+        raise argparse.ArgumentTypeError("1 node has no other node to call; use 2 or more")
+    return nodes
+
+
+def _seconds(text: str) -> float:
+    try:
+        length = parse_seconds(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if not 0 < length <= 600:
+        raise argparse.ArgumentTypeError(f"{text!r} is no length of a turn; use up to 600 s")
+    return length
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    found = sizes(text)
+    if not found or min(found) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} has no sizes of 1 byte or more, as 64,1K,1M")
+    return found
+
+
+def _add_benchmarks(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "benchmark",
+        nargs="*",
+        type=_benchmark,
+        metavar="BENCHMARK",
+        help=f"one or more of {', '.join(BENCHMARKS)} (default: all)",
+    )
+
+
 BENCHMARK = Benchmark(
     name="grpc",
     question="measure gRPC programs over Farwrite, TCP and MPI",
-    description="Measure a plain C++ program of gRPC: latency, bandwidth, throughput of parameter"
-    " servers, nodes that all call each other, the receiver's processor time, new and idle"
-    " connections, and gRPC's own benchmark. Transports take turns. Payloads have ten buffers"
-    " (uniform, random, skew) or one of a plain size. A checkout on Debian 12 unpacks gRPC and"
+    description="Measure a plain C++ program of gRPC: latency, bandwidth, throughput of"
+    " parameter servers, nodes that all call each other, the receiver's processor time, new"
+    " and idle connections, and gRPC's own benchmark. Payloads have ten buffers (uniform, random,"
+    " skew) or one of a plain size. Transports take turns. A checkout on Debian 12 unpacks gRPC and"
     " compiles the program by itself. By default the run takes less than 10 minutes on two"
     " processors.",
     title="gRPC programs: latency and throughput",
     example="farwrite bench grpc latency --quick",
-    more_options=add_benchmarks,
-    options=OPTIONS,
-    plan=run_of,
-    seconds=lambda run: expected_seconds(run.plan),
-    measure=measure,
-    summary=lambda run: (
-        f"{_of_rounds(run)} of {run.plan.pace.rounds} rounds of {run.plan.pace.seconds:g} s"
+    more_options=_add_benchmarks,
+    options=(
+        option.chosen(
+            "--transport",
+            TRANSPORTS,
+            f"{DEFAULT_TRANSPORTS}; of {RECEIVER}, {CONNECT} and {QPS}: tcp, farwrite-shm",
+            filled=False,
+        ),
+        Option(
+            "--address", "where servers listen for TCP", "127.0.0.1", kind=str, metavar="ADDRESS"
+        ),
+        Option(
+            "--argument",
+            "a channel argument of gRPC for all transports, instead of the ones that are printed;"
+            " may be given several times",
+            kind=_argument,
+            metavar="NAME=N",
+            many=True,
+        ),
+        *option.group(
+            "payloads",
+            option.chosen("--scheme", SCHEMES, "all; with --size, none", filled=False),
+            option.chosen(
+                *("--mode", MODES, "both for latency with a scheme, else non-serialized"),
+                filled=False,
+            ),
+            Option(
+                "--size",
+                "also payloads of one buffer of these sizes (default: 64,1K,64K,1M,16M for latency,"
+                " 16M for receiver)",
+                kind=_sizes,
+                metavar="64,1K,...",
+            ),
+            Option("--iovec-count", "buffers of a payload", Scale().iovec_count, kind=count),
+            *(
+                Option(
+                    f"--{category}",
+                    f"bytes of a {category} buffer",
+                    Scale().bytes_of(category),
+                    kind=size,
+                    metavar="BYTES",
+                )
+                for category in CATEGORIES
+            ),
+            Option(
+                "--bias",
+                "skew: category of 60 %% of the buffers; large: 30 %% medium, 10 %% small; medium:"
+                " 30 %% large, 10 %% small; small: 30 %% medium, 10 %% large",
+                LARGE,
+                choices=CATEGORIES,
+            ),
+            Option(
+                "--category",
+                "random: a category to choose from; two are needed",
+                CATEGORIES,
+                choices=CATEGORIES,
+                many=True,
+                shown="all",
+            ),
+            Option("--seed", "random: seed of the choice", SEED, kind=int),
+            Option(
+                "--payload",
+                "fresh: every call allocates its payload; reused: all calls send one",
+                FRESH,
+                choices=PAYLOADS,
+            ),
+        ),
+        *option.group(
+            "processes",
+            Option("--servers", "servers of ps-throughput", 2, kind=count),
+            Option("--workers", "workers of ps-throughput", 3, kind=count),
+            Option("--server-threads", "threads that serve in each server", 1, kind=count),
+            Option(
+                "--window", "calls under way to a server in bandwidth and receiver", 2, kind=count
+            ),
+            Option(
+                "--connections",
+                "idle connections of the connect benchmark",
+                CONNECT_SHORT.idle,
+                CONNECT_QUICK.idle,
+                kind=count,
+            ),
+            Option("--nodes", "of mimic", 3, kind=_nodes),
+        ),
+        *option.group(
+            "length",
+            Option(
+                "--full",
+                f"the times of TF-gRPC-Bench: {FULL.warm_up:g} s to warm up, {FULL.seconds:g} s,"
+                f" the mean of {FULL.rounds} rounds; takes hours unless other options select less",
+            ),
+            Option(
+                "--rounds",
+                "turns of each transport",
+                kind=count,
+                shown=f"{SHORT.rounds}, of connect {CONNECT_SHORT.rounds}, of qps {QPS_ROUNDS};"
+                f" --quick: {QUICK.rounds}",
+            ),
+            Option(
+                "--seconds",
+                "measured seconds of a turn",
+                kind=_seconds,
+                metavar="S",
+                shown=f"{SHORT.seconds:g}, of qps {QPS_SECONDS}; --quick: {QUICK.seconds:g},"
+                " of qps 1",
+            ),
+        ),
     ),
-    settings=settings,
+    plan=plan,
+    seconds=expected_seconds,
+    measure=run,
+    settings=lambda _: {},
+    summary=lambda plan: (
+        f"{plan.pace.middle} of {plan.pace.rounds} rounds of {plan.pace.seconds:g} s"
+    ),
     notes=lambda _: NOTES,
     tables=TABLES,
     sentences=sentences,
-    charts=(
-        size_charts,
-        _beside_tcp(LATENCY, "Latency: how many times less than over TCP"),
-        _beside_tcp(BANDWIDTH, "Bandwidth: how many times that of TCP"),
-        _beside_tcp(PS_THROUGHPUT, "Parameter servers: calls a second, times TCP's"),
-        _beside_tcp(MIMIC, "Nodes that all call each other: calls a second, times TCP's"),
-        _figure_of(
-            RECEIVER, "Processor time of the receiving server", "server_cpu_s_per_gb", "s/GB"
-        ),
-        _figure_of(CONNECT, "A connection and its first call, median", "p50_us", "µs"),
-        _figure_of(QPS, "gRPC's own benchmark: calls a second", "rpc_s", ""),
-    ),
+    charts=CHARTS,
     gains=gains,
     cards=cards,
 )

@@ -1,4 +1,4 @@
-"""Finds gRPC, or unpacks it in a checkout, and compiles the program that the benchmark runs."""
+"""Finds the programs that the benchmark runs: unpacks gRPC in a checkout, and compiles its own."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from farwrite.errors import NotFound
+from farwrite_bench.box import openmpi
 
 SOURCES = Path(__file__).parent / "program"
 SYSTEM = (Path("/usr"), Path("/usr/local"))
@@ -22,6 +24,48 @@ HINT = (
     "on Debian 12, `apt install g++ cmake libgrpc++-dev protobuf-compiler-grpc`; in a checkout of"
     " Farwrite, `tools/fetch_grpc.sh` unpacks gRPC without root"
 )
+
+
+@dataclass(frozen=True)
+class Tools:
+    """The programs of others that a run needs, and why one of them is missing."""
+
+    payloads: Path = Path()
+    """The gRPC program of this benchmark."""
+    openmpi: openmpi.OpenMpi | None = None
+    no_openmpi: str = ""
+    qps: Path | None = None
+    """The folder of gRPC's own benchmark."""
+    no_qps: str = ""
+
+    @property
+    def notes(self) -> list[str]:
+        """Why rows are skipped."""
+        return list(filter(None, (self.no_openmpi, self.no_qps)))
+
+
+def find_tools(*, mpi: bool, qps: bool, must_have_qps: bool) -> Tools:
+    """Compile the program of this benchmark, and find OpenMPI and gRPC's own benchmark.
+
+    Raises
+    ------
+    NotFound
+        If gRPC is missing, or its own benchmark that the run must have.
+    """
+    found_mpi, no_openmpi, found_qps, no_qps = None, "", None, ""
+    if qps:
+        try:
+            found_qps = find_qps()
+        except NotFound as error:
+            if must_have_qps:
+                raise
+            no_qps = str(error)
+    if mpi:
+        try:
+            found_mpi = openmpi.find()
+        except NotFound as error:
+            no_openmpi = str(error)
+    return Tools(build(), found_mpi, no_openmpi, found_qps, no_qps)
 
 
 def build(fetch: bool = True) -> Path:

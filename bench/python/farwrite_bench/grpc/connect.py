@@ -21,13 +21,11 @@ from farwrite_bench.grpc.plan import (
     ConnectPlan,
     GrpcPlan,
 )
-from farwrite_bench.grpc.program import start_program
-from farwrite_bench.grpc.progress import Progress
-from farwrite_bench.grpc.rows import empty_row
-from farwrite_bench.grpc.targets import MOST_CONNECT_TIME, MOST_IDLE_BYTES, Row, set_target
+from farwrite_bench.grpc.rows import MOST_CONNECT_TIME, MOST_IDLE_BYTES, empty_row, set_target
 from farwrite_bench.grpc.transport import STATS, TCP, Transport
-from farwrite_bench.grpc.turn import listen_address, settings_of_grpc
+from farwrite_bench.grpc.turn import Begin, listen_address, settings_of_grpc, start_program
 from farwrite_bench.program import Program
+from farwrite_bench.report.parts import Row
 
 FIRST, NEW, IDLE = "first", "new", "idle"
 """What a row is of: the first connection of two processes, those behind it, or idle ones."""
@@ -55,7 +53,7 @@ class ConnectBenchmark:
         self._executable, self._logs = executable, logs
         self._transports = plan.transports_of(CONNECT, NON_SERIALIZED)
 
-    def rows(self, progress: Progress) -> list[Row]:
+    def rows(self, begin: Begin) -> list[Row]:
         """Measure, and return a row of each kind for each transport.
 
         Raises
@@ -70,11 +68,11 @@ class ConnectBenchmark:
         for number in range(self._connect.rounds):
             order = self._transports if number % 2 == 0 else self._transports[::-1]
             for transport in order:
-                self._show(progress, transport, "open")
+                self._show(begin, transport, "open")
                 turns.setdefault(transport.key, []).append(self._open(transport))
         held = {}
         for transport in self._transports:
-            self._show(progress, transport, "idle")
+            self._show(begin, transport, "idle")
             held[transport.key] = self._hold(transport)
         return [
             *(_time_row(FIRST, each, turns) for each in self._transports),
@@ -82,9 +80,9 @@ class ConnectBenchmark:
             *(_idle_row(each, held, self._connect.idle) for each in self._transports),
         ]
 
-    def _show(self, progress: Progress, transport: Transport, what: str) -> None:
+    def _show(self, begin: Begin, transport: Transport, what: str) -> None:
         seconds = self._connect.seconds(transport) / (self._connect.rounds + 1)
-        progress(f"{CONNECT} {what} {transport.key}", seconds)
+        begin(f"{CONNECT} {what} {transport.key}", seconds)
 
     def _open(self, transport: Transport) -> Opened:
         with self._pair(transport, 1 + self._connect.opened) as (worker, address, _):

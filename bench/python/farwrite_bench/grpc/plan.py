@@ -1,11 +1,26 @@
-"""What one run of ``bench grpc`` measures, and how long that is expected to take."""
+"""What one run of ``bench grpc`` measures, by its options, and about how long that takes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import argparse
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from farwrite_bench.grpc.payload import Payload
+from farwrite_bench.grpc.build import Tools
+from farwrite_bench.grpc.payload import (
+    PLAIN,
+    RANDOM,
+    SCHEMES,
+    SKEW,
+    UNIFORM,
+    Payload,
+    Scale,
+    plain,
+    random_payload,
+    skewed,
+    uniform,
+)
 from farwrite_bench.grpc.transport import MPI, OVER_SHM, TCP, TRANSPORTS, UDS, Transport
 
 LATENCY, BANDWIDTH, PS_THROUGHPUT, MIMIC = "latency", "bandwidth", "ps-throughput", "mimic"
@@ -16,6 +31,12 @@ BESIDE_TCP = (RECEIVER, CONNECT, QPS)
 SERIALIZED, NON_SERIALIZED = "serialized", "non-serialized"
 MODES = (NON_SERIALIZED, SERIALIZED)
 FRESH, REUSED = "fresh", "reused"
+PAYLOADS = {
+    FRESH: "fresh payloads: each call allocates its buffers, as a program does that sends new"
+    " tensors",
+    REUSED: "one reused payload: all calls send the same buffers, as TF-gRPC-Bench does, so that"
+    " rates have no cost of making payloads",
+}
 SIZES = (64, 1 << 10, 1 << 16, 1 << 20, 1 << 24)
 """Plain sizes of the latency benchmark."""
 QUICK_SIZES = (64, 1 << 16)
@@ -23,7 +44,6 @@ RECEIVED_SIZE = 1 << 24
 """Bytes of a payload of the receiver benchmark."""
 FIRST_SIZE, QPS_SIZE = 64, 1 << 10
 """Bytes of a connection's first call, and of a call of gRPC's own benchmark, each way."""
-SERVERS, WORKERS, NODES = 2, 3, 3
 CONNECTION_SECONDS = 0.005
 """About how long a connection takes to open, with the pause behind it."""
 QPS_SECONDS, QPS_ROUNDS = 3, 2
@@ -31,8 +51,6 @@ DRIVER_SECONDS = 0.6
 """About how long gRPC's driver takes beside the seconds of a scenario."""
 SHAPES_OF_MODE = 4
 """Scenarios of gRPC's own benchmark in one mode: unary or streaming, over one channel or two."""
-WINDOW = 2
-"""Calls under way to each server in the bandwidth benchmark."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +64,11 @@ class Pace:
     rounds: int
     mean: bool = False
     """A row is the mean over the rounds, not the median."""
+
+    @property
+    def middle(self) -> str:
+        """The name of what a row is of its rounds."""
+        return "mean" if self.mean else "median"
 
 
 SHORT = Pace(0.1, 0.4, 3)
@@ -130,14 +153,16 @@ class GrpcPlan:
     pace: Pace
     host: str
     """Where servers listen."""
-    arguments: Mapping[str, int] = field(default_factory=dict)
+    arguments: Mapping[str, int]
     """Settings of gRPC that replace or join those of every transport."""
-    connect: ConnectPlan | None = None
-    qps: QpsPlan | None = None
-    needs_qps: bool = False
-    """The command names qps, so that missing programs are an error."""
-    names_transports: bool = False
+    connect: ConnectPlan | None
+    qps: QpsPlan | None
+    names_transports: bool
     """The command names the transports."""
+    settings: Mapping[str, Any]
+    """Choices that the file names as they were made."""
+    tools: Tools = field(default_factory=Tools)
+    """The programs that it runs."""
 
     def arguments_of(self, transport: Transport) -> dict[str, int]:
         """Return the settings of gRPC for `transport`."""
@@ -177,8 +202,113 @@ def expected_seconds(plan: GrpcPlan) -> float:
     return expected
 
 
-def chosen_transports(keys: Sequence[str] | None) -> tuple[Transport, ...]:
-    """Return the transports of these keys, or those of a run without the option."""
-    if keys is None:
-        return tuple(each for each in TRANSPORTS.values() if each.is_default)
-    return tuple(each for key, each in TRANSPORTS.items() if key in keys)
+def make_plan(arguments: argparse.Namespace) -> GrpcPlan:
+    """Return what the arguments select.
+
+    Raises
+    ------
+    InvalidArgument
+        If a payload cannot be made.
+    """
+    named = arguments.benchmark or BENCHMARKS
+    return GrpcPlan(
+        cases=tuple(
+            case
+            for benchmark in BENCHMARKS
+            if benchmark in named and benchmark not in (CONNECT, QPS)
+            for case in _cases(benchmark, arguments)
+        ),
+        transports=tuple(
+            each
+            for key, each in TRANSPORTS.items()
+            if (each.is_default if arguments.transport is None else key in arguments.transport)
+        ),
+        pace=_pace(arguments),
+        host=arguments.address,
+        arguments=dict(arguments.argument or ()),
+        connect=_connect(arguments) if CONNECT in named else None,
+        qps=_qps(arguments) if QPS in named else None,
+        names_transports=arguments.transport is not None,
+        settings={
+            "payload": PAYLOADS[arguments.payload],
+            "server_threads": arguments.server_threads,
+            "seed": arguments.seed,
+        },
+    )
+
+
+def _connect(arguments: argparse.Namespace) -> ConnectPlan:
+    usual = CONNECT_QUICK if arguments.quick else CONNECT_SHORT
+    return ConnectPlan(arguments.rounds or usual.rounds, usual.opened, arguments.connections)
+
+
+def _qps(arguments: argparse.Namespace) -> QpsPlan:
+    pace = _pace(arguments)
+    seconds = arguments.seconds or (pace.seconds if arguments.full else QPS_SECONDS)
+    return QpsPlan(
+        rounds=arguments.rounds or (QUICK.rounds if arguments.quick else QPS_ROUNDS),
+        # gRPC's scenarios take whole seconds.
+        seconds=1 if arguments.quick else max(1, round(seconds)),
+        modes=tuple(mode for mode in MODES if mode in (arguments.mode or MODES)),
+        size=QPS_SIZE,
+    )
+
+
+def _cases(benchmark: str, arguments: argparse.Namespace) -> Iterator[Case]:
+    servers, workers = {
+        LATENCY: (1, 1),
+        BANDWIDTH: (1, 1),
+        RECEIVER: (1, 1),
+        PS_THROUGHPUT: (arguments.servers, arguments.workers),
+        MIMIC: (arguments.nodes, 0),
+    }[benchmark]
+    one_way = benchmark in (BANDWIDTH, RECEIVER)
+    for payload in _payloads(benchmark, arguments):
+        for mode in _modes(benchmark, payload, arguments):
+            for reads in (False, True) if benchmark == RECEIVER else (True,):
+                yield Case(
+                    benchmark=benchmark,
+                    mode=mode,
+                    payload=payload,
+                    servers=servers,
+                    workers=workers,
+                    echo=not one_way,
+                    outstanding=arguments.window if one_way else 1,
+                    server_threads=arguments.server_threads,
+                    reuse=arguments.payload == REUSED,
+                    reads=reads,
+                )
+
+
+def _payloads(benchmark: str, arguments: argparse.Namespace) -> Iterator[Payload]:
+    if benchmark == RECEIVER:
+        yield from map(plain, arguments.size or (RECEIVED_SIZE,))
+        return
+    scale = Scale(arguments.iovec_count, arguments.small, arguments.medium, arguments.large)
+    chosen = arguments.scheme or ([] if arguments.size else SCHEMES)
+    if UNIFORM in chosen:
+        yield uniform(scale)
+    if RANDOM in chosen:
+        yield random_payload(scale, arguments.category, arguments.seed)
+    if SKEW in chosen:
+        yield skewed(scale, arguments.bias)
+    plain_sizes = arguments.size
+    if plain_sizes is None and arguments.scheme is None and benchmark == LATENCY:
+        plain_sizes = QUICK_SIZES if arguments.quick else SIZES
+    yield from map(plain, plain_sizes or ())
+
+
+def _modes(benchmark: str, payload: Payload, arguments: argparse.Namespace) -> Iterator[str]:
+    if arguments.mode:
+        yield from (mode for mode in MODES if mode in arguments.mode)
+    elif benchmark == LATENCY and payload.scheme != PLAIN:
+        yield from MODES
+    else:
+        yield NON_SERIALIZED
+
+
+def _pace(arguments: argparse.Namespace) -> Pace:
+    pace = FULL if arguments.full else QUICK if arguments.quick else SHORT
+    return Pace(
+        pace.warm_up, arguments.seconds or pace.seconds, arguments.rounds or pace.rounds, pace.mean
+    )

@@ -17,12 +17,11 @@ from farwrite_bench.cluster.process import free_ports
 from farwrite_bench.grpc.counters import read_counters
 from farwrite_bench.grpc.payload import PLAIN
 from farwrite_bench.grpc.plan import NON_SERIALIZED, QPS, SERIALIZED, GrpcPlan, QpsPlan
-from farwrite_bench.grpc.program import start_program
-from farwrite_bench.grpc.progress import Progress
-from farwrite_bench.grpc.rows import empty_row
-from farwrite_bench.grpc.targets import Row, is_as_fast, set_target
+from farwrite_bench.grpc.rows import empty_row, is_as_fast, set_target
 from farwrite_bench.grpc.transport import STATS, TCP, Transport
+from farwrite_bench.grpc.turn import Begin, start_program
 from farwrite_bench.program import ANSWER_SECONDS, Program
+from farwrite_bench.report.parts import Row
 
 RPC_TYPES = ("UNARY", "STREAMING")
 CHANNELS = {1: 1, 2: 8}
@@ -78,7 +77,7 @@ class QpsBenchmark:
             for mode, rpc_type, channels in itertools.product(qps.modes, RPC_TYPES, CHANNELS)
         ]
 
-    def rows(self, progress: Progress) -> list[Row]:
+    def rows(self, begin: Begin) -> list[Row]:
         """Measure, and return a row for each scenario and transport."""
         results: dict[tuple[Scenario, str], list[dict[str, Any]]] = {}
         with contextlib.ExitStack() as stack:
@@ -90,7 +89,7 @@ class QpsBenchmark:
                 order = self._transports if number % 2 == 0 else self._transports[::-1]
                 for transport in order:
                     name = scenario.to_json(0)["name"]
-                    progress(f"{QPS} {name} {transport.key}", self._qps.seconds_of_turn)
+                    begin(f"{QPS} {name} {transport.key}", self._qps.seconds_of_turn)
                     result = self._drive(transport, pairs[transport.key], scenario)
                     results.setdefault((scenario, transport.key), []).append(result)
             for transport in self._transports:

@@ -1,4 +1,4 @@
-"""The rows of the result, from the turns of all rounds."""
+"""The rows of the result, from the turns of all rounds, and the targets of Farwrite beside TCP."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import statistics
 from collections.abc import Callable, Sequence
 
 from farwrite_bench.grpc.plan import LATENCY, RECEIVER, Case
-from farwrite_bench.grpc.targets import MOST_RECEIVER_CPU, Row, set_target
-from farwrite_bench.grpc.transport import TCP, Transport
+from farwrite_bench.grpc.transport import OVER_SHM, TCP, Transport
 from farwrite_bench.grpc.turn import Turn
+from farwrite_bench.report.parts import Facts, Row, rows_of
 
 FIELDS = (
     "benchmark",
@@ -31,6 +31,15 @@ FIELDS = (
     "skipped",
 )
 """What every row has; figures that nothing measured are None."""
+MOST_CONNECT_TIME = 1.1
+"""A connection's time, as a multiple of TCP's."""
+MOST_IDLE_BYTES = 64 << 10
+"""An idle connection's memory on each side, above TCP's."""
+MOST_RECEIVER_CPU = 1 / 5
+"""The receiver's processor time, as a part of TCP's."""
+QPS_NOISE = 0.95
+"""A rate this near to TCP's counts as TCP's, if a round was at or above it."""
+
 RECEIVER_TARGET = f"<= {MOST_RECEIVER_CPU:g} of tcp's"
 
 
@@ -39,6 +48,26 @@ def empty_row(benchmark: str, transport: Transport, skipped: str | None = None) 
     row: Row = dict.fromkeys(FIELDS)
     row.update(benchmark=benchmark, transport=transport.key, skipped=skipped)
     return row
+
+
+def set_target(row: Row, target: str, met: bool) -> None:
+    """Add the target of a row of Farwrite over shared memory; other rows have none."""
+    if row["transport"] == OVER_SHM:
+        row.update(target=target, target_met=met)
+
+
+def is_as_fast(ratio: float, rounds: Sequence[float]) -> bool:
+    """Tell whether a rate is at least TCP's, or below by no more than noise."""
+    return ratio >= 1 or (ratio >= QPS_NOISE and max(rounds) >= 1)
+
+
+def compared(facts: Facts) -> list[Row]:
+    """Return the rows of Farwrite that are compared with TCP."""
+    return [
+        row
+        for row in rows_of(facts)
+        if row["transport"].startswith("farwrite-") and row["ratio_to_tcp"] is not None
+    ]
 
 
 def make_row(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,12 @@ from typing import Any
 from farwrite.errors import Internal
 from farwrite_bench.grpc.counters import read_counters
 from farwrite_bench.grpc.plan import SERIALIZED, Case, GrpcPlan, Pace
-from farwrite_bench.grpc.program import start_program
 from farwrite_bench.grpc.transport import STATS, UDS, Transport
 from farwrite_bench.program import ANSWER_SECONDS, Program
+
+Begin = Callable[[str, float], None]
+"""Is called when a turn begins, with its name and about how many seconds it takes."""
+QUIET = {"GRPC_VERBOSITY": "ERROR", "no_grpc_proxy": "127.0.0.1,localhost"}
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,15 @@ def take_turn(
         ended = {"worker": _end(workers), "server": _end(servers)}
         copies = _copies((*servers, *workers), transport) if transport.is_farwrite else None
         return figures(case, measured, ended, copies, servers[0].greeting["grpc"])
+
+
+def start_program(
+    name: str, command: Sequence[str], environment: Mapping[str, str], log: Path
+) -> Program:
+    """Start a process of the program, with these variables besides those of this process."""
+    # What runs the program is ended together with it. The program also ends by itself, at the end
+    # of its orders, if this process is killed.
+    return Program("bench grpc", name, command, {**QUIET, **environment}, log=log, own_group=True)
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from farwrite_bench.options import count, positive, sizes
@@ -76,12 +76,7 @@ def seconds(default: float, quick: float | None = None) -> Option:
 
 
 def chosen(
-    name: str,
-    choices: Collection[str],
-    shown: str = "all",
-    *,
-    filled: bool = True,
-    group: str = "",
+    name: str, choices: Collection[str], shown: str = "all", *, filled: bool = True
 ) -> Option:
     """Declare an option that selects one of `choices` each time that it is given.
 
@@ -94,8 +89,12 @@ def chosen(
         choices=choices,
         many=True,
         shown=shown,
-        group=group,
     )
+
+
+def group(heading: str, *options: Option) -> tuple[Option, ...]:
+    """Put options below a heading of the help."""
+    return tuple(replace(each, group=heading) for each in options)
 
 
 def size_list(default: tuple[int, ...], quick: tuple[int, ...], **more: Any) -> Option:

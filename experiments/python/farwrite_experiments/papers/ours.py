@@ -7,7 +7,7 @@ from functools import partial
 
 from farwrite.units import format_size
 from farwrite_bench.box.networks import NETWORKS
-from farwrite_bench.grpc import benchmark as grpc
+from farwrite_bench.grpc.rows import compared
 from farwrite_bench.report.files import Run
 from farwrite_bench.report.parts import Facts, Row, figure, rows_of
 from farwrite_bench.table import times
@@ -134,7 +134,7 @@ def _grpc(benchmark: str, scheme: str | None, runs: Sequence[Run]) -> str:
     for facts in _facts(runs, "grpc"):
         rows = [
             row
-            for row in grpc.compared(facts)
+            for row in compared(facts)
             if row["benchmark"] == benchmark and scheme in (None, row["scheme"])
         ]
         for transport in dict.fromkeys(row["transport"] for row in rows):
