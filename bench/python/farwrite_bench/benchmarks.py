@@ -6,7 +6,6 @@ module that is a `Suite`.
 
 from __future__ import annotations
 
-import argparse
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,10 +15,9 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 if TYPE_CHECKING:
     from farwrite_bench.cluster.transport import Transport
+    from farwrite_bench.harness.benchmark import Benchmark
     from farwrite_bench.harness.section import Section
     from farwrite_bench.report.files import Run
-
-    Subparsers = argparse._SubParsersAction[Any]
 
 GROUP = "farwrite.benchmarks"
 
@@ -35,20 +33,17 @@ class Entry:
     command: bool = True
     """Whether it has a subcommand."""
 
+    @property
+    def benchmark(self) -> Benchmark[Any]:
+        """Its declaration."""
+        return cast("Benchmark[Any]", import_module(self.module).BENCHMARK)
+
     @functools.cached_property
     def page_section(self) -> Section:
         """The part of the page."""
         from farwrite_bench.harness.section import Section
 
-        return Section(import_module(self.module).BENCHMARK)
-
-    def add_parser(self, kinds: Subparsers) -> None:
-        """Add its subcommand, if it has one."""
-        if not self.command:
-            return
-        from farwrite_bench.harness import command
-
-        command.add_parser(import_module(self.module).BENCHMARK, kinds)
+        return Section(self.benchmark)
 
 
 class Suite(Protocol):

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from farwrite_bench.benchmarks import Entry, benchmarks
+from farwrite_bench.harness import command
 
 if TYPE_CHECKING:
     from typing import Any
@@ -24,7 +25,8 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     kinds = parser.add_subparsers(metavar="BENCHMARK", required=True)
     for entry in _needed(getattr(subparsers, "words", None) or ()):
-        entry.add_parser(kinds)
+        if entry.command:
+            command.add_parser(entry.benchmark, kinds)
 
 
 def _needed(words: Iterable[str]) -> Iterable[Entry]:
