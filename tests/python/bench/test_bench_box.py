@@ -26,7 +26,8 @@ from farwrite_bench.box.networks import NETWORKS
 from farwrite_bench.box.openmpi import OpenMpi
 from farwrite_bench.box.orders import Close, Open
 from farwrite_bench.box.plan import BOX_SHM, BOX_TCP, GIB, MPI, MPI_SHARED, BoxPlan
-from farwrite_bench.box.rows import FIELDS
+from farwrite_bench.box.rows import FIELDS, compared
+from farwrite_bench.box.rows import row as make_row
 from self_contained import check_page
 
 TRANSPORTS = [BOX_SHM, BOX_TCP, MPI, MPI_SHARED]
@@ -138,8 +139,8 @@ def test_a_case_beyond_memory_is_a_row_that_says_so(
         steps=1,
         quick=False,
         available=GIB,
+        openmpi=OpenMpi(tmp_path),
     )
-    plan = replace(plan, openmpi=OpenMpi(tmp_path))
     rows = emulation.run(plan, lambda *_: None, tmp_path)
     assert [row["comm_ms"] for row in rows] == [None, None, None]
     assert all("of memory" in row["skipped"] for row in rows)
@@ -165,10 +166,10 @@ def test_a_way_beyond_memory_leaves_its_transport_to_the_other_one(
         steps=2,
         quick=True,
         available=0,
+        openmpi=mpi,
     )
     size = plan.network_bytes(network)
     plan = replace(plan, available=20 * size)  # 8 workers: lease 18, copy 19, tcp 27, MPI 25 and 17
-    plan = replace(plan, openmpi=mpi)
     rows = {row["transport"]: row for row in emulation.run(plan, lambda *_: None, tmp_path)}
     assert rows[BOX_SHM]["variants"].keys() == {"box-shm lease", "box-shm copy"}
     assert rows[MPI]["variants"].keys() == {"one-sided"}
@@ -187,6 +188,24 @@ def test_the_fastest_of_those_measured_in_all_rounds_counts() -> None:
                 turns[way.key].append(emulation.Turn(milliseconds, True, {}))
     assert {key: len(found) for key, found in turns.items()} == {"preposted": 3, "one-sided": 1}
     assert emulation.fastest(list(turns), turns) == "preposted"
+
+
+def test_a_ratio_is_the_median_of_the_rounds_and_a_chart_shows_that_one() -> None:
+    # Each round is faster than the one before: the ratio of the medians would be 1.
+    ours, limit = [1.0, 4.0, 6.0], [2.0, 4.0, 24.0]
+    least = compared(ours, limit, 0.5)
+    assert least == {
+        "ratio": 0.5,
+        "ratio_spread": [0.25, 1.0],
+        "target": ">=0.5",
+        "target_met": True,
+    }
+    assert compared(ours, limit, 0.4, most=True)["target_met"] is False
+    aimless = compared(ours, limit, None)
+    assert (aimless["target"], aimless["target_met"]) == (None, None)
+    row = make_row("bandwidth", BOX_SHM, workers=2, bytes=GIB, gb_s=4.0, limit_gb_s=4.0, **least)
+    (drawn,) = (chart for draw in BENCHMARK.charts for chart in draw({"rows": [row]}))
+    assert "4 GB/s (0.50x)" in drawn and "1.00x" not in drawn
 
 
 def test_a_rank_that_fails_is_reported_with_its_error(tmp_path: Path, mpi: OpenMpi) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import statistics
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from farwrite.errors import Internal
@@ -13,10 +12,10 @@ from farwrite_bench.box.emulator import DELTA
 from farwrite_bench.box.group import box_tasks, serving
 from farwrite_bench.box.orders import Check, Checked, Close, Open, Ran, Start
 from farwrite_bench.box.plan import ACCUMULATE, BOX_SHM, BOXES, BoxPlan
-from farwrite_bench.box.rows import Row, row
+from farwrite_bench.box.rows import Row, compared, row
+from farwrite_bench.cluster.group import in_turn
 from farwrite_bench.cluster.process import Task
-
-Progress = Callable[[float, str], None]
+from farwrite_bench.harness.benchmark import Progress
 
 TARGETS = {"float32": 0.9, "bfloat16": 0.8}
 """The least share of the plain float32 loop, by bytes."""
@@ -38,13 +37,9 @@ def run(plan: BoxPlan, progress: Progress, logs: Path) -> list[Row]:
             for dtype, target in TARGETS.items():
                 progress(0.0, f"accumulate {dtype} over {transport}")
                 rates: dict[str, list[float]] = {f"{transport} {dtype}": [], LOOP: []}
-                for number in range(plan.rounds):
-                    for way in rates if number % 2 == 0 else reversed(rates):
-                        rates[way].append(_turn(task, way, size, logs))
+                for _, way in in_turn(list(rates), plan.rounds):
+                    rates[way].append(_turn(task, way, size, logs))
                 ours, limit = rates.values()
-                ratios = [mine / loop for mine, loop in zip(ours, limit, strict=True)]
-                ratio = statistics.median(ratios)
-                aimed = transport == BOX_SHM
                 rows.append(
                     row(
                         ACCUMULATE,
@@ -53,10 +48,7 @@ def run(plan: BoxPlan, progress: Progress, logs: Path) -> list[Row]:
                         bytes=size,
                         gb_s=round(statistics.median(ours) / 1e9, 3),
                         limit_gb_s=round(statistics.median(limit) / 1e9, 3),
-                        ratio=round(ratio, 3),
-                        ratio_spread=[round(min(ratios), 3), round(max(ratios), 3)],
-                        target=f">={target:g}" if aimed else None,
-                        target_met=ratio >= target if aimed else None,
+                        **compared(ours, limit, target if transport == BOX_SHM else None),
                     )
                 )
     return rows

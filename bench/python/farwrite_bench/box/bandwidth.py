@@ -1,4 +1,4 @@
-"""The bandwidth test: half of the processes read whole segments, half write them (M7).
+"""The bandwidth test: half of the processes read whole segments, half write them.
 
 The limit is measured in the same rounds: a raw loop with as many processes, the same mix of reads
 and writes, and the same bytes.
@@ -10,7 +10,7 @@ import contextlib
 import os
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,11 +18,11 @@ from farwrite.errors import Internal
 from farwrite_bench.box.group import TURN_SECONDS, box_tasks, serving
 from farwrite_bench.box.orders import Close, Open, Ran, Start
 from farwrite_bench.box.plan import BANDWIDTH, BOX_SHM, BOX_TCP, BoxPlan
-from farwrite_bench.box.rows import Row, row
+from farwrite_bench.box.rows import Row, compared, row
 from farwrite_bench.box.stream import READ, WRITE
+from farwrite_bench.cluster.group import in_turn
 from farwrite_bench.cluster.process import Task
-
-Progress = Callable[[float, str], None]
+from farwrite_bench.harness.benchmark import Progress
 
 TARGET = 0.9
 RAW = {BOX_SHM: "raw-shm", BOX_TCP: "raw-tcp"}
@@ -67,9 +67,8 @@ def _rates(
     with contextlib.ExitStack() as stack:
         for way in rates:
             stack.enter_context(_opened(tasks, way, size, logs))
-        for number in range(plan.rounds):
-            for way in rates if number % 2 == 0 else reversed(rates):
-                rates[way].append(_turn(tasks, way, size, passes))
+        for _, way in in_turn(list(rates), plan.rounds):
+            rates[way].append(_turn(tasks, way, size, passes))
     return rates
 
 
@@ -123,8 +122,6 @@ def _place(way: str, size: int, number: int, logs: Path) -> Iterator[str]:
 
 def _row(transport: str, number: int, size: int, passes: int, rates: dict[str, list[float]]) -> Row:
     ours, limit = rates[transport], rates[RAW[transport]]
-    ratios = [mine / raw for mine, raw in zip(ours, limit, strict=True)]
-    ratio = statistics.median(ratios)
     return row(
         BANDWIDTH,
         transport,
@@ -133,8 +130,5 @@ def _row(transport: str, number: int, size: int, passes: int, rates: dict[str, l
         passes=passes,
         gb_s=round(statistics.median(ours) / 1e9, 3),
         limit_gb_s=round(statistics.median(limit) / 1e9, 3),
-        ratio=round(ratio, 3),
-        ratio_spread=[round(min(ratios), 3), round(max(ratios), 3)],
-        target=f">={TARGET:g}",
-        target_met=ratio >= TARGET,
+        **compared(ours, limit, TARGET),
     )

@@ -45,7 +45,7 @@ from farwrite_bench.harness.chart import Bars, BySize
 from farwrite_bench.harness.column import Column, Table, marked
 from farwrite_bench.options import count
 from farwrite_bench.record import Record
-from farwrite_bench.report.parts import Card, Facts, Gain, Row, rows_of
+from farwrite_bench.report.parts import Card, Facts, Gain, Row, figure, rows_of
 from farwrite_bench.table import times
 
 MOST_WORKERS = 32
@@ -87,7 +87,7 @@ def plan_of(arguments: argparse.Namespace, record: Record) -> BoxPlan:
     """Make every choice."""
     quick = bool(arguments.quick)
     given = arguments.rounds
-    tests = tuple(dict.fromkeys(arguments.test))
+    tests = tuple(test for test in TESTS if test in arguments.test)
     transports = tuple(each for each in TRANSPORTS if each in arguments.transport)
     openmpi, why_not = _openmpi(tests, transports)
     plan = BoxPlan(
@@ -133,11 +133,10 @@ def _notes(plan: BoxPlan) -> Iterator[str]:
 
 def measure(plan: BoxPlan, progress: Progress, logs: Path) -> Facts:
     """Run one test after the other."""
-    tests = [test for test in TESTS if test in plan.tests]
     rows = [
         row
-        for number, test in enumerate(tests)
-        for row in RUNS[test](plan, stage(progress, number, len(tests)), logs)
+        for number, test in enumerate(plan.tests)
+        for row in RUNS[test](plan, stage(progress, number, len(plan.tests)), logs)
     ]
     return {"rows": rows}
 
@@ -283,7 +282,10 @@ def _won(row: Row) -> str:
 
 
 def _rates(test: str, what: str) -> Bars:
-    """Compare the rate of a test with its limit, which is another bar of each case."""
+    """Compare the rate of a test with its limit, which is another bar of each case.
+
+    The multiple is the row's, of turns of one round: that of the two medians may differ.
+    """
 
     def rows(facts: Facts) -> list[Row]:
         found = [row for row in rows_of(facts) if row["test"] == test]
@@ -298,14 +300,18 @@ def _rates(test: str, what: str) -> Bars:
         more = row["dtype"] if test == ACCUMULATE else f"{row['workers']} processes"
         return f"{row['transport']}, {more}"
 
+    def write(row: Row) -> str:
+        of_limit = "" if row["way"] == "limit" else f" ({times(row['ratio'])})"
+        return f"{figure(row['gb_s'])} GB/s{of_limit}"
+
     note = "In brackets: how many times the limit."
     return Bars(
         f"Box: {what}, beside a raw loop",
         *(case, "gb_s", "GB/s"),
         names={"limit": "raw loop"},
         rows=rows,
-        of="limit",
         note=note,
+        write=write,
     )
 
 

@@ -27,11 +27,10 @@ from farwrite_bench.box.plan import (
     WARM_UP_STEPS,
     BoxPlan,
 )
-from farwrite_bench.box.rows import Row, row
+from farwrite_bench.box.rows import Row, compared, row
 from farwrite_bench.cluster.control import Control
 from farwrite_bench.cluster.process import Task
-
-Progress = Callable[[float, str], None]
+from farwrite_bench.harness.benchmark import Progress
 
 START_SECONDS = 0.05
 """From the order to start until all start."""
@@ -283,20 +282,16 @@ def _ratio(
     transport: str,
 ) -> dict[str, Any]:
     """Return how many times less time is exposed than with MPI, round by round."""
-    ratios = [
-        mpi.milliseconds / max(box.milliseconds, BOUND_MS)
-        for box, mpi in zip(ours, theirs, strict=True)
-    ]
-    ratio = statistics.median(ratios)
     target = None
     if transport == BOX_SHM and workers == TARGET_WORKERS and not plan.quick:
         target = TARGETS.get(network.key)
     return {
-        "ratio": round(ratio, 3),
-        "ratio_spread": [round(min(ratios), 3), round(max(ratios), 3)],
+        **compared(
+            [turn.milliseconds for turn in theirs],
+            [max(turn.milliseconds, BOUND_MS) for turn in ours],
+            target,
+        ),
         "ratio_is_bound": _median(ours) < BOUND_MS,
-        "target": None if target is None else f">={target:g}",
-        "target_met": None if target is None else ratio >= target,
     }
 
 

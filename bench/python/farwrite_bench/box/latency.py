@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
 from pathlib import Path
 
 from farwrite_bench import _native
 from farwrite_bench.box.group import serving
 from farwrite_bench.box.plan import BOX_SHM, BOXES, LATENCY, BoxPlan
 from farwrite_bench.box.rows import Row, row
+from farwrite_bench.harness.benchmark import Progress
 from farwrite_bench.sizes import KIB, MIB
-
-Progress = Callable[[float, str], None]
 
 READ_BYTES = KIB
 READS, QUICK_READS = 20000, 500

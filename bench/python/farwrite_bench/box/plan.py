@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from farwrite_bench.box.networks import NETWORKS, Network
@@ -98,6 +99,6 @@ def expected_seconds(plan: BoxPlan) -> float:
     return total if not plan.quick else total + 5
 
 
-def networks(keys: list[str] | None) -> tuple[Network, ...]:
-    """Return the networks of these keys, or all of them."""
-    return tuple(NETWORKS[key] for key in dict.fromkeys(keys or NETWORKS))
+def networks(keys: Iterable[str]) -> tuple[Network, ...]:
+    """Return the networks of these keys, each once."""
+    return tuple(NETWORKS[key] for key in dict.fromkeys(keys))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from farwrite.errors import Internal
@@ -12,10 +11,9 @@ from farwrite_bench.box.group import ask, box_tasks, server_task
 from farwrite_bench.box.orders import Close, Open, Ran, Start
 from farwrite_bench.box.plan import BOX_SHM, BOX_TCP, BOXES, PUBLISH, BoxPlan
 from farwrite_bench.box.publishers import BUFFERS, has_torch
-from farwrite_bench.box.rows import Row, row
+from farwrite_bench.box.rows import Row, compared, row
 from farwrite_bench.cluster.process import Task
-
-Progress = Callable[[float, str], None]
+from farwrite_bench.harness.benchmark import Progress
 
 READERS = 8
 TARGET = 1.15
@@ -79,9 +77,6 @@ def turn(publisher: Task, readers: list[Task], way: str, size: int) -> tuple[flo
 
 
 def _row(way: str, size: int, taken: list[float], copied: list[float]) -> Row:
-    ratios = [seconds / copy for seconds, copy in zip(taken, copied, strict=True)]
-    ratio = statistics.median(ratios)
-    aimed = way == BOX_SHM
     by_publisher, by_reader = COPIES[way]
     return row(
         PUBLISH,
@@ -91,10 +86,7 @@ def _row(way: str, size: int, taken: list[float], copied: list[float]) -> Row:
         visible_ms=round(statistics.median(taken) * 1e3, 3),
         gb_s=round(size / statistics.median(taken) / 1e9, 3),
         limit_gb_s=round(size / statistics.median(copied) / 1e9, 3),
-        ratio=round(ratio, 3),
-        ratio_spread=[round(min(ratios), 3), round(max(ratios), 3)],
+        **compared(taken, copied, TARGET if way == BOX_SHM else None, most=True),
         copies_publisher=by_publisher,
         copies_reader=by_reader,
-        target=f"<={TARGET:g}" if aimed else None,
-        target_met=ratio <= TARGET if aimed else None,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Sequence
 from typing import Any
 
 Row = dict[str, Any]
@@ -30,3 +32,18 @@ def row(test: str, transport: str, **figures: Any) -> Row:
     made.update(test=test, transport=transport)
     made.update(figures)
     return made
+
+
+def compared(
+    figures: Sequence[float], others: Sequence[float], target: float | None, *, most: bool = False
+) -> Row:
+    """Divide round by round, and compare the median with a target, which is the `most` or least."""
+    ratios = [mine / other for mine, other in zip(figures, others, strict=True)]
+    ratio = statistics.median(ratios)
+    met = None if target is None else ratio <= target if most else ratio >= target
+    return {
+        "ratio": round(ratio, 3),
+        "ratio_spread": [round(min(ratios), 3), round(max(ratios), 3)],
+        "target": None if target is None else f"{'<=' if most else '>='}{target:g}",
+        "target_met": met,
+    }
