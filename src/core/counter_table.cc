@@ -160,7 +160,7 @@ constexpr CounterRow<stream::Stats> kStream[] = {
     {"aliased_bytes", &stream::Stats::aliased_bytes, "Bytes received without a copy."},
     {"read_bytes", &stream::Stats::read_bytes, "Bytes received by a read from the peer's memory."},
     {"held_back_bytes", &stream::Stats::held_back_bytes,
-     "Of these, bytes read because Options::held was reached."},
+     "Of these, bytes read because its receiver holds as many as it may."},
     {"credits", &stream::Stats::credits, "Messages that only returned credit."},
     {"waits", &stream::Stats::waits, "Times that a sender had bytes and waited for its peer."},
 };

@@ -44,7 +44,7 @@ Result<RegionDescriptor> RegionDescriptor::from_bytes(ByteView bytes) {
   constexpr std::string_view kOperation = "decode a region descriptor";
   const auto malformed = [&](std::string_view cause) {
     return Status::error(StatusCode::kProtocolError, {kOperation}, cause,
-                         "pass the bytes of RegionDescriptor::to_bytes() unchanged");
+                         "pass the bytes of a descriptor unchanged");
   };
   if (bytes.size > kMaxBytes) return malformed("it is longer than 1024 bytes");
 

@@ -177,7 +177,8 @@ Result<UniqueFd> connect_tcp(const Endpoint& endpoint, Deadline deadline) {
     if (::connect(socket.get(), address->ai_addr, address->ai_addrlen) != 0) {
       last_error = errno;
       if (last_error != EINPROGRESS) continue;
-      FARWRITE_RETURN_IF_ERROR(wait_for(socket.get(), POLLOUT, deadline, kOperation));
+      FARWRITE_RETURN_IF_ERROR(
+          wait_for(socket.get(), POLLOUT, deadline, "connect to " + endpoint.to_string()));
       socklen_t length = sizeof(last_error);
       ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &last_error, &length);
       if (last_error != 0) continue;

@@ -131,8 +131,8 @@ Status ChannelState::check(const RemoteRegionState* remote, std::uint32_t lane,
     return Status::error(
         StatusCode::kPermissionDenied, {name_of(operation), peer_name_},
         writes ? "the peer's region is for reading only" : "the peer's region is for writing only",
-        writes ? "use memory that the peer allocated with Channel::allocate()"
-               : "use memory that the peer allocated with Device::allocate()");
+        writes ? "use memory that the peer allocated with its channel's allocate()"
+               : "use memory that the peer allocated with its device's allocate()");
   }
   // Piece by piece: the sum of a head and a huge source wraps around.
   const std::uint64_t head = operation.head.size;
@@ -160,7 +160,7 @@ Result<Alias> ChannelState::alias(const std::shared_ptr<RemoteRegionState>& sour
   if (descriptor.access != Access::kRead) {
     return Status::error(StatusCode::kPermissionDenied, {kOperation, peer_name_},
                          "the peer's region is for writing only",
-                         "use memory that the peer allocated with Device::allocate()");
+                         "use memory that the peer allocated with its device's allocate()");
   }
   if (offset > descriptor.length || length > descriptor.length - offset) {
     return past_the_end(kOperation, peer_name_, offset, length, descriptor.length);

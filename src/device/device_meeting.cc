@@ -3,6 +3,9 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -18,6 +21,7 @@ namespace {
 
 constexpr std::chrono::seconds kBetweenWarnings(10);
 constexpr std::chrono::nanoseconds kRetryConnect = std::chrono::milliseconds(20);
+constexpr std::chrono::nanoseconds kQuietConnect = std::chrono::seconds(1);
 
 // How many channels may wait for accept(): those that hold half of the process's descriptors. A
 // channel holds two for each lane on shm, and a handful more.
@@ -30,6 +34,41 @@ std::size_t most_unaccepted(std::size_t lanes) {
       std::clamp<rlim_t>(limit.rlim_cur / 2 / (8 + 2 * lanes), kLeast, kMost));
 }
 
+std::string in_seconds(std::chrono::nanoseconds time) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f s", std::chrono::duration<double>(time).count());
+  return text.data();
+}
+
+// Connects as soon as something listens at `peer`. Says after a second what it waits for.
+Result<core::UniqueFd> connect_once_it_listens(const Endpoint& peer, core::Deadline deadline,
+                                               const std::function<Status()>& usable) {
+  const auto began = std::chrono::steady_clock::now();
+  core::Deadline quiet = core::Deadline::after(kQuietConnect);
+  while (true) {
+    FARWRITE_RETURN_IF_ERROR(usable());
+    auto socket = core::connect_tcp(peer, deadline.earlier(quiet));
+    if (socket.ok()) return socket;
+    const bool over = deadline.remaining() < kRetryConnect;
+    const bool nothing_yet = socket.status().code() == StatusCode::kUnavailable ||
+                             socket.status().code() == StatusCode::kDeadlineExceeded;
+    if (!nothing_yet || over) {
+      if (!nothing_yet) return socket.status();
+      return Status(socket.status().code(),
+                    socket.status().message() + " (tried for " +
+                        in_seconds(std::chrono::steady_clock::now() - began) + ")");
+    }
+    if (quiet.expired()) {
+      quiet = core::Deadline::never();
+      core::log(core::LogLevel::kWarning,
+                "still trying, for " +
+                    (deadline.is_never() ? "ever" : "another " + in_seconds(deadline.remaining())) +
+                    ": " + socket.status().message());
+    }
+    std::this_thread::sleep_for(kRetryConnect);
+  }
+}
+
 }  // namespace
 
 Result<std::shared_ptr<ChannelState>> DeviceState::connect(const Endpoint& peer,
@@ -37,29 +76,21 @@ Result<std::shared_ptr<ChannelState>> DeviceState::connect(const Endpoint& peer,
   const core::Deadline deadline = core::Deadline::after(timeout);
   FARWRITE_RETURN_IF_ERROR(fork_guard_.check("connect"));
   const core::Gate::Pass pass(gate_);
-  while (true) {
-    FARWRITE_RETURN_IF_ERROR(usable("connect"));
-    auto socket = core::connect_tcp(peer, deadline);
-    if (!socket.ok()) {
-      const bool nobody_yet = socket.status().code() == StatusCode::kUnavailable;
-      if (!nobody_yet || deadline.remaining() < kRetryConnect) return socket.status();
-      std::this_thread::sleep_for(kRetryConnect);
-      continue;
-    }
-    const auto self =
-        identity_at(core::connected_to_loopback(socket->get()), "connect to " + peer.to_string());
-    if (!self.ok()) return self.status();
-    auto channel = std::make_shared<ChannelState>(shared_from_this());
-    FARWRITE_RETURN_IF_ERROR(channel->open());
-    auto stream = make_control_stream(*std::move(socket), self.value(), /*connecting=*/true);
-    if (!stream.ok()) return stream.status();
-    auto introduction = introduce_connecting(
-        **stream, self.value(), peer.to_string(),
-        deadline.earlier(core::Deadline::after(options_.handshake_timeout)), channel.get());
-    if (!introduction.ok()) return introduction.status();
-    const std::string peer_name = describe_peer(introduction->peer.name, peer.to_string());
-    return go_live(std::move(channel), *std::move(introduction), peer_name, *std::move(stream));
-  }
+  auto socket = connect_once_it_listens(peer, deadline, [this] { return usable("connect"); });
+  if (!socket.ok()) return socket.status();
+  const auto self =
+      identity_at(core::connected_to_loopback(socket->get()), "connect to " + peer.to_string());
+  if (!self.ok()) return self.status();
+  auto channel = std::make_shared<ChannelState>(shared_from_this());
+  FARWRITE_RETURN_IF_ERROR(channel->open());
+  auto stream = make_control_stream(*std::move(socket), self.value(), /*connecting=*/true);
+  if (!stream.ok()) return stream.status();
+  auto introduction = introduce_connecting(
+      **stream, self.value(), peer.to_string(),
+      deadline.earlier(core::Deadline::after(options_.handshake_timeout)), channel.get());
+  if (!introduction.ok()) return introduction.status();
+  const std::string peer_name = describe_peer(introduction->peer.name, peer.to_string());
+  return go_live(std::move(channel), *std::move(introduction), peer_name, *std::move(stream));
 }
 
 Result<std::shared_ptr<ChannelState>> DeviceState::go_live(std::shared_ptr<ChannelState> channel,

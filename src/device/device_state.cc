@@ -31,7 +31,7 @@ Status check_options(const DeviceOptions& options) {
   }
   FARWRITE_RETURN_IF_ERROR(core::check_ranges(options));
   if (options.token.kind() == Token::Kind::kSecret && options.token.secret().empty()) {
-    return bad("the token is empty", "leave it out, or use Token::none()");
+    return bad("the token is empty", "leave it out, or ask for none");
   }
   if (options.encrypt) return core::TlsLibrary::open().status();
   return Status();
@@ -306,7 +306,7 @@ Status DeviceState::find_lendable(ByteView memory, FabricKind fabric, std::uint6
   if (!place.has_value() || memory.size > place->segment->bytes() - place->offset) {
     return Status::error(StatusCode::kInvalidArgument, {"lend"},
                          "the memory does not lie in one segment of this device's send memory",
-                         "lend memory from Device::allocate() or allocate_raw()");
+                         "lend memory that the device allocated");
   }
   offset = place->offset;
   const std::shared_lock lock(keys_mutex_);

@@ -67,7 +67,7 @@ Made make_simulated(core::EventLoop& /*loop*/, const DeviceOptions& options) {
   if (options.simulated_network == nullptr) {
     return Status::error(StatusCode::kInvalidArgument, {"open a device"},
                          "the simulated fabric requires a network",
-                         "set DeviceOptions::simulated_network; it is for tests");
+                         "choose another fabric: this one is for tests of the C++ core");
   }
   return std::unique_ptr<Fabric>(std::make_unique<SimulatedFabric>(*options.simulated_network));
 }

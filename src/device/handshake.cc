@@ -18,10 +18,8 @@ constexpr std::string_view kConnect = "connect";
 ByteView view(const std::vector<std::byte>& bytes) { return {bytes.data(), bytes.size()}; }
 ByteView view(const core::Digest& digest) { return {digest.data(), digest.size()}; }
 
-// The next frame, which must be of `type`. A REFUSE becomes the peer's own error.
-Result<Frame> expect(core::ByteStream& stream, FrameType type, core::Deadline deadline,
-                     const std::string& peer_name) {
-  auto frame = receive_frame(stream, deadline, "connect to " + peer_name);
+// Refuses a frame that is not of `type`. A REFUSE becomes the peer's own error.
+Result<Frame> check_type(Result<Frame> frame, FrameType type, const std::string& peer_name) {
   if (!frame.ok()) return frame.status();
   if (frame->type == type) return frame;
   if (frame->type == FrameType::kRefuse) {
@@ -33,6 +31,25 @@ Result<Frame> expect(core::ByteStream& stream, FrameType type, core::Deadline de
   return Status::error(StatusCode::kProtocolError, {kConnect, peer_name},
                        "an unexpected message in the handshake",
                        "check that the peer is a Farwrite device of the same release");
+}
+
+// The next frame, which must be of `type`.
+Result<Frame> expect(core::ByteStream& stream, FrameType type, core::Deadline deadline,
+                     const std::string& peer_name) {
+  return check_type(receive_frame(stream, deadline, "connect to " + peer_name), type, peer_name);
+}
+
+// The first answer of what listens at `address`, which may be any program.
+Result<Frame> first_frame(core::ByteStream& stream, core::Deadline deadline,
+                          const std::string& address) {
+  auto frame = receive_frame(stream, deadline, "connect to " + address);
+  const bool strange =
+      frame.ok() ? frame->type != FrameType::kHelloReply && frame->type != FrameType::kRefuse
+                 : frame.status().code() == StatusCode::kProtocolError;
+  if (!strange) return frame;
+  return Status::error(StatusCode::kProtocolError, {kConnect, address},
+                       "what listens there does not answer as a Farwrite device",
+                       "check the address and the port; another program seems to hold that port");
 }
 
 // Tells the peer why before giving up, as far as it still listens; `reason` comes back.
@@ -247,7 +264,7 @@ Result<Introduction> introduce_connecting(core::ByteStream& stream, const LocalI
   const Status sent =
       send_frame(stream, FrameType::kHello, view(hello.to_bytes()), deadline, kConnect);
   // A peer that closed at once may have said why.
-  auto frame = expect(stream, FrameType::kHelloReply, deadline, address);
+  auto frame = check_type(first_frame(stream, deadline, address), FrameType::kHelloReply, address);
   if (!frame.ok()) return frame.status();
   FARWRITE_RETURN_IF_ERROR(sent);
   auto reply = HelloReply::from_bytes(view(frame->body));

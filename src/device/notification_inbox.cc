@@ -165,7 +165,7 @@ Result<Notification> NotificationInbox::take(LaneDriver& driver, core::Deadline 
     if (has_handler()) {
       return Status::error(StatusCode::kFailedPrecondition, {kWait, driver.peer_name()},
                            "a handler takes this channel's notifications",
-                           "remove it with on_notification(nullptr) first");
+                           "remove the handler first");
     }
     const std::chrono::nanoseconds left = deadline.remaining();
     if (left.count() == 0) {

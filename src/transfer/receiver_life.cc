@@ -23,7 +23,7 @@ Result<std::shared_ptr<ReceiverState>> ReceiverState::open(const Channel& channe
                                                            const ReceiverOptions& options) {
   if (!channel.valid()) {
     return invalid("the channel handle is empty",
-                   "use a channel from Device::connect() or accept()");
+                   "use a channel that connect() or accept() returned");
   }
   std::shared_ptr<ReceiverState> self(new ReceiverState(channel, name, options));
   FARWRITE_RETURN_IF_ERROR(self->check());

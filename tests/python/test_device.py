@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import re
 import socket
+import threading
 import weakref
 
 import numpy as np
@@ -152,6 +154,36 @@ def test_connecting_to_nobody_ends_in_time(device: fw.Device) -> None:
         with pytest.raises((fw.Unavailable, fw.DeadlineExceeded)) as raised:
             device.connect(endpoint, timeout=0.3)
     assert endpoint in str(raised.value)
+
+
+def test_a_connect_that_waits_says_what_for(
+    device: fw.Device, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        with pytest.raises(fw.Unavailable, match=r"start the peer first.*\(tried for 1\.\d s\)"):
+            device.connect(f"127.0.0.1:{silent.getsockname()[1]}", timeout=1.5)
+    logged = capfd.readouterr().err
+    assert re.search(
+        r"still trying, for another 0\.\d s: connect to .* the connection failed", logged
+    )
+    assert logged.count("still trying") == 1
+
+
+@pytest.mark.parametrize("words", [b"SSH-2.0-OpenSSH_9.2p1\r\n", b"\x02\0\0\0\x63\0ab"])
+def test_another_program_at_a_port_is_called_that(device: fw.Device, words: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+
+        def answer() -> None:
+            with other.accept()[0] as client:
+                client.sendall(words)
+                client.recv(1 << 16)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(fw.ProtocolError, match="another program seems to hold that port"):
+            device.connect(f"127.0.0.1:{other.getsockname()[1]}", timeout=10)
+        thread.join()
 
 
 def test_connecting_to_nonsense_is_an_invalid_argument(device: fw.Device) -> None:

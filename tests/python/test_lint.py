@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -129,6 +130,23 @@ ABOVE = {
     "python/farwrite/cli.py": "def run():\n    from farwrite_bench import plan\n",
     "bench/python/farwrite_bench/plan.py": "import farwrite_experiments.train\n",
 }
+
+
+def test_no_message_has_a_name_of_one_language_alone() -> None:
+    text = re.compile(r'"((?:[^"\\\\]|\\\\.)*)"')
+    name = re.compile(r"\b[A-Z]\w+::\w|nullptr")
+    sources = [*check_includes.ROOT.glob("src/**/*.cc"), *check_includes.ROOT.glob("src/**/*.h")]
+    assert len(sources) > 300
+    found = [
+        f"{path}: {each}"
+        for path in sources
+        if not {"tensorflow", "grpc"} & {*path.parts}
+        for line in path.read_text().splitlines()
+        if not line.lstrip().startswith("//")
+        for each in text.findall(line)
+        if name.search(each) and "(C++: " not in each
+    ]
+    assert found == [], "Python shows it as well"
 
 
 def test_a_folder_uses_what_is_below_it() -> None:

@@ -10,9 +10,6 @@
 
 #include <string>
 #include <thread>
-#include <vector>
-
-#include "reserved_port.h"
 
 namespace farwrite::device {
 namespace {
@@ -47,13 +44,13 @@ TEST(TcpSocket, SaysThatAPortIsTaken) {
 }
 
 TEST(TcpSocket, TakesThePortsOfARangeUntilAllAreTaken) {
-  std::vector<ReservedPort> reserved;
+  // Two ports that were free a moment ago; another program may take one meanwhile.
   PortRange range;
   for (int turn = 0; turn < 100 && range == PortRange(); ++turn) {
-    reserved.clear();
-    const auto port = reserved.emplace_back().endpoint().port;
+    auto probe = core::listen_tcp({"127.0.0.1", 0});
+    const auto port = probe->endpoint.port;
     const auto next = static_cast<std::uint16_t>(port - 1);
-    if (reserved.emplace_back(next).endpoint().port == next) range = {next, port};
+    if (core::listen_tcp({"127.0.0.1", next}).ok()) range = {next, port};
   }
   auto one = core::listen_tcp({"127.0.0.1", 0}, range);
   auto other = core::listen_tcp({"127.0.0.1", 0}, range);

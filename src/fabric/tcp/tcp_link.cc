@@ -127,7 +127,7 @@ Result<Destination> TcpLink::reach_read(const FrameHeader& header) const {
   }
   if ((header.key & kGrantBit) != 0) {
     return error(StatusCode::kPermissionDenied, "read", "the peer's region is for writing only",
-                 "use memory that the peer allocated with Device::allocate()");
+                 "use memory that the peer allocated with its device's allocate()");
   }
   std::shared_ptr<memory::Segment> segment = exports_->find(header.key);
   if (segment == nullptr) {
