@@ -27,7 +27,7 @@ from farwrite_bench.grpc.plan import (
     make_plan,
 )
 from farwrite_bench.grpc.qps import Scenario, make_row
-from farwrite_bench.grpc.rows import is_as_fast
+from farwrite_bench.grpc.rows import empty_row, is_as_fast
 from farwrite_bench.grpc.run import run
 from farwrite_bench.grpc.transport import MPI, TRANSPORTS
 from farwrite_bench.record import Record
@@ -130,6 +130,16 @@ def test_a_qps_row_compares_the_turns_of_one_round() -> None:
     assert row["target_met"] is True
     base = make_row(SCENARIO, TRANSPORTS["tcp"], results)
     assert (base["ratio_to_tcp"], base["target"]) == (1, None)
+
+
+def test_receivers_of_two_sizes_are_two_cases() -> None:
+    rows = []
+    for made in plan_of("receiver", "--size", "1K,16M").cases:
+        row = empty_row(RECEIVER, TRANSPORTS["farwrite-shm"])
+        row.update(size=made.payload.bytes, reads=made.reads, ratio_to_tcp=2.0)
+        rows.append(row)
+    cases = [gain.case for gain in BENCHMARK.gains({"rows": rows})]
+    assert len({*cases}) == len(rows) == 4, cases
 
 
 def test_without_grpcs_programs_qps_says_what_to_type(

@@ -100,7 +100,7 @@ def case(row: Row) -> str:
     if row["benchmark"] == CONNECT:
         return f"{row['connection']} connection"
     if row["benchmark"] == RECEIVER:
-        return f"it {'reads' if row['reads'] else 'does not read'} the payload"
+        return f"{format_size(row['size'])}, {'read' if row['reads'] else 'not read'}"
     payload = format_size(row["size"]) if row["scheme"] == PLAIN else row["scheme"]
     return f"{payload}, {row['mode']}"
 
