@@ -207,6 +207,15 @@ def test_without_a_key_the_settings_are_facts_and_an_empty_table_is_not_shown(
     assert Section(echo).tables(facts) == []
 
 
+def test_without_a_chart_no_picture_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    drawing = tmp_path / "echo.svg"
+    assert command.run(replace(ECHO, charts=(lambda _: [],)), parse("--svg", str(drawing))) == 0
+    assert f"no chart shows what was measured; {drawing} is not written" in capsys.readouterr().err
+    assert not drawing.exists()
+
+
 def test_a_chart_draws_the_rows_that_its_declaration_makes() -> None:
     def rows(facts: dict[str, Any]) -> list[dict[str, Any]]:
         return [{**row, "way": "limit", "gb_s": 8.0} for row in facts["rows"]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import sys
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from farwrite_bench.cluster.plugin import measuring
@@ -70,7 +71,13 @@ def run(benchmark: Benchmark[Plan], arguments: argparse.Namespace) -> int:
         print(f"\n{line}")
     if arguments.svg is not None:
         drawn = [chart for draw in benchmark.charts for chart in draw(facts)]
-        write(arguments.svg, standalone(beside(benchmark.title, drawn)))
+        if drawn:
+            write(arguments.svg, standalone(beside(benchmark.title, drawn)))
+        else:
+            print(
+                f"bench: no chart shows what was measured; {arguments.svg} is not written",
+                file=sys.stderr,
+            )
     if arguments.report is not None:
         write(arguments.report, results_page([run_of(benchmark.name, facts)], papers=False))
     return 0 if benchmark.passed(facts) else 1
