@@ -116,6 +116,13 @@ def test_the_box_moves_adds_and_publishes(tmp_path: Path) -> None:
     assert f"<td>{moved['target']} {verdict}</td>" in unescape(page)
 
 
+def test_a_selection_that_measures_nothing_is_refused() -> None:
+    done = bench("box", "--test", "latency", "--test", "publish", "--transport", "mpi")
+    assert done.returncode == 1
+    assert "only --test emulation measures mpi; add it, or --transport box-shm" in done.stderr
+    assert "p50" not in done.stdout
+
+
 def test_without_openmpi_its_rows_are_skipped_and_say_how_to_get_it(no_mpi: None) -> None:
     with pytest.raises(NotFound, match=r"tools/fetch_debs\.sh .*or install openmpi-bin"):
         openmpi.find()

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from farwrite.errors import NotFound
+from farwrite.errors import InvalidArgument, NotFound
 from farwrite.info import memory_available
 from farwrite.units import format_size
 from farwrite_bench._native import SOCKET_TUNING
@@ -37,7 +37,6 @@ from farwrite_bench.box.plan import (
     WORKERS,
     BoxPlan,
     expected_seconds,
-    networks,
 )
 from farwrite_bench.harness import option
 from farwrite_bench.harness.benchmark import Benchmark, Progress, stage
@@ -84,16 +83,27 @@ def workers(text: str) -> tuple[int, ...]:
 
 
 def plan_of(arguments: argparse.Namespace, record: Record) -> BoxPlan:
-    """Make every choice."""
+    """Make every choice.
+
+    Raises
+    ------
+    InvalidArgument
+        If the tests measure none of the transports.
+    """
     quick = bool(arguments.quick)
     given = arguments.rounds
     tests = tuple(test for test in TESTS if test in arguments.test)
     transports = tuple(each for each in TRANSPORTS if each in arguments.transport)
+    if EMULATION not in tests and not {*BOXES} & {*transports}:
+        raise InvalidArgument(
+            f"bench box: only --test {EMULATION} measures {' and '.join(transports)}; add it, or"
+            f" --transport {BOX_SHM}"
+        )
     openmpi, why_not = _openmpi(tests, transports)
     plan = BoxPlan(
         tests=tests,
         transports=transports,
-        networks=networks(arguments.model),
+        networks=tuple(NETWORKS[key] for key in dict.fromkeys(arguments.model)),
         workers=arguments.workers or ((2,) if quick else WORKERS),
         processes=arguments.workers or ((2,) if quick else PROCESSES),
         rounds=given or (QUICK_ROUNDS if quick else ROUNDS),

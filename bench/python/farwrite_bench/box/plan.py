@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from farwrite_bench.box.networks import NETWORKS, Network
+from farwrite_bench.box.networks import Network
 from farwrite_bench.box.openmpi import OpenMpi
 from farwrite_bench.sizes import GIB, MIB
 
@@ -97,8 +96,3 @@ def expected_seconds(plan: BoxPlan) -> float:
     if PUBLISH in plan.tests:
         total += plan.rounds * 15
     return total if not plan.quick else total + 5
-
-
-def networks(keys: Iterable[str]) -> tuple[Network, ...]:
-    """Return the networks of these keys, each once."""
-    return tuple(NETWORKS[key] for key in dict.fromkeys(keys))
