@@ -80,6 +80,7 @@ $(VENV)/.demo: $(VENV)/.tools $(CORE_SOURCES) python/CMakeLists.txt \
 
 $(VENV)/.installed: $(VENV)/.demo $(call sources_of,bench experiments)
 	$(call say,install: build the benchmarks and the experiments)
+	@$(VENV)/bin/python -m pip install -q --disable-pip-version-check --group bench
 	@tools/install_package.sh $(VENV) bench experiments
 	@touch $@
 
