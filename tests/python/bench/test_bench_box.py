@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import re
 import sys
 import time
 from argparse import ArgumentTypeError
@@ -19,15 +21,17 @@ from bench_command import bench, result
 from farwrite.errors import NotFound, PeerDead
 from farwrite_bench import _native
 from farwrite_bench.box import emulation, openmpi
-from farwrite_bench.box.benchmark import BENCHMARK, workers
+from farwrite_bench.box.benchmark import BENCHMARK
 from farwrite_bench.box.emulator import Helper, emulate
 from farwrite_bench.box.group import ask, mpi_ranks
 from farwrite_bench.box.networks import NETWORKS
 from farwrite_bench.box.openmpi import OpenMpi
 from farwrite_bench.box.orders import Close, Open
-from farwrite_bench.box.plan import BOX_SHM, BOX_TCP, GIB, MPI, MPI_SHARED, BoxPlan
+from farwrite_bench.box.plan import BOX_SHM, BOX_TCP, GIB, MPI, MPI_SHARED, BoxPlan, workers
 from farwrite_bench.box.rows import FIELDS, compared
 from farwrite_bench.box.rows import row as make_row
+from farwrite_bench.harness import command
+from farwrite_bench.record import Record
 from self_contained import check_page
 
 TRANSPORTS = [BOX_SHM, BOX_TCP, MPI, MPI_SHARED]
@@ -123,9 +127,20 @@ def test_a_selection_that_measures_nothing_is_refused() -> None:
     assert "p50" not in done.stdout
 
 
-def test_without_openmpi_its_rows_are_skipped_and_say_how_to_get_it(no_mpi: None) -> None:
-    with pytest.raises(NotFound, match=r"tools/fetch_debs\.sh .*or install openmpi-bin"):
-        openmpi.find()
+def test_without_openmpi_its_rows_are_skipped_and_say_how_to_get_it(
+    no_mpi: None, tmp_path: Path
+) -> None:
+    parser = argparse.ArgumentParser()
+    command.add_parser(BENCHMARK, parser.add_subparsers())
+    arguments = parser.parse_args(["box", "--transport", "mpi", "--model", "vgg16", "--quick"])
+    for each in BENCHMARK.options:
+        each.resolve(arguments)
+    record = Record("box", quick=True)
+    plan = BENCHMARK.plan(arguments, record)
+    (row,) = BENCHMARK.measure(plan, lambda *_: None, tmp_path)["rows"]
+    assert re.search(r"tools/fetch_debs\.sh .*or install openmpi-bin", row["skipped"])
+    assert row["skipped"] in record.notes
+    assert (row["transport"], row["comm_ms"]) == (MPI, None)
 
 
 def test_a_case_beyond_memory_is_a_row_that_says_so(

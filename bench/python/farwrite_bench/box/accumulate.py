@@ -12,10 +12,11 @@ from farwrite_bench.box.emulator import DELTA
 from farwrite_bench.box.group import box_tasks, serving
 from farwrite_bench.box.orders import Check, Checked, Close, Open, Ran, Start
 from farwrite_bench.box.plan import ACCUMULATE, BOX_SHM, BOXES, BoxPlan
-from farwrite_bench.box.rows import Row, compared, row
+from farwrite_bench.box.rows import compared, row
 from farwrite_bench.cluster.group import in_turn
 from farwrite_bench.cluster.process import Task
 from farwrite_bench.harness.benchmark import Progress
+from farwrite_bench.report.parts import Row
 
 TARGETS = {"float32": 0.9, "bfloat16": 0.8}
 """The least share of the plain float32 loop, by bytes."""

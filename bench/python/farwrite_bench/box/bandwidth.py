@@ -18,11 +18,12 @@ from farwrite.errors import Internal
 from farwrite_bench.box.group import TURN_SECONDS, box_tasks, serving
 from farwrite_bench.box.orders import Close, Open, Ran, Start
 from farwrite_bench.box.plan import BANDWIDTH, BOX_SHM, BOX_TCP, BoxPlan
-from farwrite_bench.box.rows import Row, compared, row
+from farwrite_bench.box.rows import compared, row
 from farwrite_bench.box.stream import READ, WRITE
 from farwrite_bench.cluster.group import in_turn
 from farwrite_bench.cluster.process import Task
 from farwrite_bench.harness.benchmark import Progress
+from farwrite_bench.report.parts import Row
 
 TARGET = 0.9
 RAW = {BOX_SHM: "raw-shm", BOX_TCP: "raw-tcp"}

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from farwrite.errors import InvalidArgument, NotFound
-from farwrite.info import memory_available
 from farwrite.units import format_size
 from farwrite_bench._native import SOCKET_TUNING
 from farwrite_bench.box import accumulate, bandwidth, emulation, latency, publish
 from farwrite_bench.box.networks import MEGABYTE, NETWORKS
-from farwrite_bench.box.openmpi import OpenMpi, find
 from farwrite_bench.box.plan import (
     ACCUMULATE,
     BANDWIDTH,
@@ -21,33 +17,27 @@ from farwrite_bench.box.plan import (
     BOXES,
     EMULATION,
     LATENCY,
-    MPI,
-    MPI_SHARED,
-    NETWORK_SECONDS,
-    PROCESSES,
     PUBLISH,
     QUICK_ROUNDS,
     QUICK_STEPS,
     ROUNDS,
     SEGMENT_BYTES,
-    SPARE_BYTES,
     STEPS,
     TESTS,
     TRANSPORTS,
-    WORKERS,
     BoxPlan,
     expected_seconds,
+    plan_of,
+    workers,
 )
 from farwrite_bench.harness import option
 from farwrite_bench.harness.benchmark import Benchmark, Progress, stage
 from farwrite_bench.harness.chart import Bars, BySize
 from farwrite_bench.harness.column import Column, Table, marked
-from farwrite_bench.options import count
 from farwrite_bench.record import Record
 from farwrite_bench.report.parts import Card, Facts, Gain, Row, figure, rows_of
 from farwrite_bench.table import times
 
-MOST_WORKERS = 32
 RUNS: Mapping[str, Callable[[BoxPlan, Progress, Path], list[Row]]] = {
     LATENCY: latency.run,
     ACCUMULATE: accumulate.run,
@@ -71,61 +61,11 @@ NOTES = (
 )
 
 
-def workers(text: str) -> tuple[int, ...]:
-    """Convert a list of numbers of workers with commas, and drop repeated ones."""
-    found = tuple(dict.fromkeys(count(part) for part in text.split(",") if part))
-    for number in found:
-        if not 2 <= number <= MOST_WORKERS:
-            raise argparse.ArgumentTypeError(f"{number} workers; use 2 to {MOST_WORKERS}")
-    if not found:
-        raise argparse.ArgumentTypeError("no number of workers; use 2 to 32, as 2,8,32")
-    return found
-
-
-def plan_of(arguments: argparse.Namespace, record: Record) -> BoxPlan:
-    """Make every choice.
-
-    Raises
-    ------
-    InvalidArgument
-        If the tests measure none of the transports.
-    """
-    quick = bool(arguments.quick)
-    given = arguments.rounds
-    tests = tuple(test for test in TESTS if test in arguments.test)
-    transports = tuple(each for each in TRANSPORTS if each in arguments.transport)
-    if EMULATION not in tests and not {*BOXES} & {*transports}:
-        raise InvalidArgument(
-            f"bench box: only --test {EMULATION} measures {' and '.join(transports)}; add it, or"
-            f" --transport {BOX_SHM}"
-        )
-    openmpi, why_not = _openmpi(tests, transports)
-    plan = BoxPlan(
-        tests=tests,
-        transports=transports,
-        networks=tuple(NETWORKS[key] for key in dict.fromkeys(arguments.model)),
-        workers=arguments.workers or ((2,) if quick else WORKERS),
-        processes=arguments.workers or ((2,) if quick else PROCESSES),
-        rounds=given or (QUICK_ROUNDS if quick else ROUNDS),
-        steps=arguments.steps,
-        quick=quick,
-        available=max(memory_available() - SPARE_BYTES, 0),
-        network_seconds=math.inf if given else NETWORK_SECONDS,
-        openmpi=openmpi,
-        why_no_mpi=why_not,
-    )
-    record.notes += [*_notes(plan), *([why_not] if why_not else [])]
-    return plan
-
-
-def _openmpi(tests: Sequence[str], transports: Sequence[str]) -> tuple[OpenMpi | None, str]:
-    """Find OpenMPI if a plan needs it; otherwise, or without one, return why there is none."""
-    if EMULATION not in tests or not {MPI, MPI_SHARED} & {*transports}:
-        return None, ""
-    try:
-        return find(), ""
-    except NotFound as error:
-        return None, str(error)
+def plan(arguments: argparse.Namespace, record: Record) -> BoxPlan:
+    """Make every choice, and note what readers of the figures should know of them."""
+    made = plan_of(arguments)
+    record.notes += [*_notes(made), *filter(None, [made.why_no_mpi])]
+    return made
 
 
 def _notes(plan: BoxPlan) -> Iterator[str]:
@@ -325,7 +265,7 @@ def _rates(test: str, what: str) -> Bars:
     )
 
 
-_OTHERS = (publish.FILE, publish.SHARED, "torch-file", "numpy-file")
+_OTHERS = (publish.SHARED, "torch-file", "numpy-file")
 CHARTS = (
     emulation_charts,
     Bars(
@@ -409,7 +349,7 @@ BENCHMARK = Benchmark(
         option.rounds(None, None, f"{ROUNDS}; --quick: {QUICK_ROUNDS}"),
         option.steps(STEPS, QUICK_STEPS),
     ),
-    plan=plan_of,
+    plan=plan,
     seconds=expected_seconds,
     measure=measure,
     summary=lambda plan: f"median of {plan.rounds} rounds",

@@ -27,10 +27,11 @@ from farwrite_bench.box.plan import (
     WARM_UP_STEPS,
     BoxPlan,
 )
-from farwrite_bench.box.rows import Row, compared, row
+from farwrite_bench.box.rows import compared, row
 from farwrite_bench.cluster.control import Control
 from farwrite_bench.cluster.process import Task
 from farwrite_bench.harness.benchmark import Progress
+from farwrite_bench.report.parts import Row
 
 START_SECONDS = 0.05
 """From the order to start until all start."""

@@ -8,8 +8,9 @@ from pathlib import Path
 from farwrite_bench import _native
 from farwrite_bench.box.group import serving
 from farwrite_bench.box.plan import BOX_SHM, BOXES, LATENCY, BoxPlan
-from farwrite_bench.box.rows import Row, row
+from farwrite_bench.box.rows import row
 from farwrite_bench.harness.benchmark import Progress
+from farwrite_bench.report.parts import Row
 from farwrite_bench.sizes import KIB, MIB
 
 READ_BYTES = KIB

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from farwrite_bench.box.networks import Network
-from farwrite_bench.box.openmpi import OpenMpi
+from farwrite.errors import InvalidArgument, NotFound
+from farwrite.info import memory_available
+from farwrite_bench.box.networks import NETWORKS, Network
+from farwrite_bench.box.openmpi import OpenMpi, find
+from farwrite_bench.options import count
 from farwrite_bench.sizes import GIB, MIB
 
 EMULATION, BANDWIDTH, ACCUMULATE = "emulation", "bandwidth", "accumulate"
@@ -20,6 +25,7 @@ WORKERS = (8,)
 PROCESSES = (2, 8, 32)
 ROUNDS, QUICK_ROUNDS = 3, 1
 STEPS, QUICK_STEPS = 3, 2
+MOST_WORKERS = 32
 NETWORK_SECONDS = 45.0
 WARM_UP_STEPS = 1
 """The first step of a turn reads without any push beside it."""
@@ -96,3 +102,58 @@ def expected_seconds(plan: BoxPlan) -> float:
     if PUBLISH in plan.tests:
         total += plan.rounds * 15
     return total if not plan.quick else total + 5
+
+
+def workers(text: str) -> tuple[int, ...]:
+    """Convert a list of numbers of workers with commas, and drop repeated ones."""
+    found = tuple(dict.fromkeys(count(part) for part in text.split(",") if part))
+    for number in found:
+        if not 2 <= number <= MOST_WORKERS:
+            raise argparse.ArgumentTypeError(f"{number} workers; use 2 to {MOST_WORKERS}")
+    if not found:
+        raise argparse.ArgumentTypeError("no number of workers; use 2 to 32, as 2,8,32")
+    return found
+
+
+def plan_of(arguments: argparse.Namespace) -> BoxPlan:
+    """Make every choice.
+
+    Raises
+    ------
+    InvalidArgument
+        If the tests measure none of the transports.
+    """
+    quick = bool(arguments.quick)
+    given = arguments.rounds
+    tests = tuple(test for test in TESTS if test in arguments.test)
+    transports = tuple(each for each in TRANSPORTS if each in arguments.transport)
+    if EMULATION not in tests and not {*BOXES} & {*transports}:
+        raise InvalidArgument(
+            f"bench box: only --test {EMULATION} measures {' and '.join(transports)}; add it, or"
+            f" --transport {BOX_SHM}"
+        )
+    openmpi, why_not = _openmpi(tests, transports)
+    return BoxPlan(
+        tests=tests,
+        transports=transports,
+        networks=tuple(NETWORKS[key] for key in dict.fromkeys(arguments.model)),
+        workers=arguments.workers or ((2,) if quick else WORKERS),
+        processes=arguments.workers or ((2,) if quick else PROCESSES),
+        rounds=given or (QUICK_ROUNDS if quick else ROUNDS),
+        steps=arguments.steps,
+        quick=quick,
+        available=max(memory_available() - SPARE_BYTES, 0),
+        network_seconds=math.inf if given else NETWORK_SECONDS,
+        openmpi=openmpi,
+        why_no_mpi=why_not,
+    )
+
+
+def _openmpi(tests: Sequence[str], transports: Sequence[str]) -> tuple[OpenMpi | None, str]:
+    """Find OpenMPI if a plan needs it; otherwise, or without one, return why there is none."""
+    if EMULATION not in tests or not {MPI, MPI_SHARED} & {*transports}:
+        return None, ""
+    try:
+        return find(), ""
+    except NotFound as error:
+        return None, str(error)

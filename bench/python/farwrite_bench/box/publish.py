@@ -11,9 +11,10 @@ from farwrite_bench.box.group import ask, box_tasks, server_task
 from farwrite_bench.box.orders import Close, Open, Ran, Start
 from farwrite_bench.box.plan import BOX_SHM, BOX_TCP, BOXES, PUBLISH, BoxPlan
 from farwrite_bench.box.publishers import BUFFERS, has_torch
-from farwrite_bench.box.rows import Row, compared, row
+from farwrite_bench.box.rows import compared, row
 from farwrite_bench.cluster.process import Task
 from farwrite_bench.harness.benchmark import Progress
+from farwrite_bench.report.parts import Row
 
 READERS = 8
 TARGET = 1.15

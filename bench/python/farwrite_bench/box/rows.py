@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-Row = dict[str, Any]
+from farwrite_bench.report.parts import Row
 
 FIELDS = (
     "test",
