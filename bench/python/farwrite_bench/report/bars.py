@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from farwrite_bench.report.frame import EDGE, LETTER, SMALL, TEXT, WIDTH, Frame
-from farwrite_bench.report.theme import INK, colour
+from farwrite_bench.report.theme import CARD, INK, colour
 
 BAR, STEP, GROUP_LINE, GAP = 14, 18, 17, 9
 """Heights: of a bar, to the next bar, of a group's name, and between groups."""
+BEHIND = {"facecolor": CARD, "edgecolor": "none", "pad": 1}
+"""Hides the baseline behind a value."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def bars(title: str, groups: Sequence[Group], note: str = "", baseline: float | 
                     elinewidth=1, capsize=3, fmt="none",
                 )  # fmt: skip
                 end = max(end, high)
-            plot.text(end + 6 * unit, y + 11.5, bar.text, fontsize=SMALL, color=INK)
+            plot.text(end + 6 * unit, y + 11.5, bar.text, fontsize=SMALL, color=INK, bbox=BEHIND)
             y += STEP
         if baseline is not None:
             style: dict[str, Any] = {"color": INK, "alpha": 0.75, "linestyle": (0, (3, 3))}

@@ -143,7 +143,10 @@ def _doubts(runs: Sequence[Run]) -> Iterator[str]:
 
 
 def _listed(files: Sequence[str], runs: Sequence[Run]) -> str:
-    return ", ".join(files) if len(files) < len(runs) else "all"
+    others = [run.file for run in runs if run.file not in files]
+    if len(files) <= len(others):
+        return ", ".join(files)
+    return f"all but {', '.join(others)}" if others else "all"
 
 
 def _was_busy(run: Run) -> bool:
