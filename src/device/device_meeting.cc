@@ -22,6 +22,7 @@ namespace {
 constexpr std::chrono::seconds kBetweenWarnings(10);
 constexpr std::chrono::nanoseconds kRetryConnect = std::chrono::milliseconds(20);
 constexpr std::chrono::nanoseconds kQuietConnect = std::chrono::seconds(1);
+constexpr std::chrono::nanoseconds kWorthTelling = std::chrono::milliseconds(100);
 
 // How many channels may wait for accept(): those that hold half of the process's descriptors. A
 // channel holds two for each lane on shm, and a handful more.
@@ -53,10 +54,10 @@ Result<core::UniqueFd> connect_once_it_listens(const Endpoint& peer, core::Deadl
     const bool nothing_yet = socket.status().code() == StatusCode::kUnavailable ||
                              socket.status().code() == StatusCode::kDeadlineExceeded;
     if (!nothing_yet || over) {
-      if (!nothing_yet) return socket.status();
+      const auto tried = std::chrono::steady_clock::now() - began;
+      if (!nothing_yet || tried < kWorthTelling) return socket.status();
       return Status(socket.status().code(),
-                    socket.status().message() + " (tried for " +
-                        in_seconds(std::chrono::steady_clock::now() - began) + ")");
+                    socket.status().message() + " (tried for " + in_seconds(tried) + ")");
     }
     if (quiet.expired()) {
       quiet = core::Deadline::never();
