@@ -355,7 +355,7 @@ BENCHMARK: Benchmark[Plan | HostPlan] = Benchmark(
             names=_NAMES,
             rows=_alone,
             of="limit",
-            note="In brackets: how many times the limit.",
+            note="In brackets: how many times the median of the limit.",
         ),
         Bars(
             "Rate between two hosts",

@@ -94,7 +94,8 @@ def _telling(run: Run) -> list[Card]:
 
 
 def _name(run: Run) -> str:
-    return f"{run.benchmark}: {run.file}"
+    # A run that was not read from a file has its benchmark's name there.
+    return run.benchmark if run.file == run.benchmark else f"{run.benchmark}: {run.file}"
 
 
 def _machines(runs: Sequence[Run]) -> Iterator[str]:
