@@ -25,7 +25,7 @@ if(FARWRITE_SANITIZE)
   endif()
 endif()
 
-# Threads that lock in the wrong order abort (src/core/ordered_mutex.h). TSan reports wrong orders
+# Threads that lock in the wrong order abort (src/core/lock_rank.h). TSan reports wrong orders
 # itself, and the check makes it a third slower.
 if(NOT FARWRITE_SANITIZE MATCHES thread)
   add_compile_definitions($<$<CONFIG:Debug>:FARWRITE_CHECK_LOCK_ORDER>)

@@ -1,7 +1,6 @@
 #include "box/client_state.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "core/deadline.h"
 #include "core/inside.h"
 #include "core/log.h"
+#include "core/mutex.h"
 #include "core/poll_until.h"
 #include "farwrite/copy.h"
 
@@ -69,7 +69,7 @@ std::uint64_t ClientState::add_pending(Verb verb, OnAnswer on_answer) {
     on_answer(std::move(forked));
     return 0;
   }
-  std::unique_lock lock(mutex_);
+  core::Lock lock(mutex_);
   if (!ended_.ok()) {
     const Status reason = ended_;
     lock.unlock();
@@ -90,7 +90,7 @@ void ClientState::fail_with(const Completion& sent, std::uint64_t id) {
 void ClientState::fail(std::uint64_t id, const Status& reason) {
   Pending pending;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     const auto found = pending_.find(id);
     if (found == pending_.end()) return;
     pending = std::move(found->second);
@@ -120,7 +120,7 @@ Status ClientState::check_wait() const {
 
 bool ClientState::forget(std::uint64_t id, OnAnswer late) {
   OnAnswer dropped;  // what it holds is destroyed without the lock
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   const auto found = pending_.find(id);
   if (found == pending_.end()) return false;
   dropped = std::exchange(found->second.on_answer, std::move(late));
@@ -163,7 +163,7 @@ std::uint64_t ClientState::post(Request request, ByteView memory, std::function<
 void ClientState::tell(Request request) {
   if (fork_guard_.in_forked_child()) return;  // the parent's to say, and so is the mutex
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (!ended_.ok()) return;
     request.id = next_id_++;
   }
@@ -198,20 +198,20 @@ Result<ClientState::Answer> ClientState::await(Verb verb, std::chrono::nanosecon
                                                OnAnswer late) {
   FARWRITE_RETURN_IF_ERROR(check_wait());
   struct Shared {
-    std::mutex mutex;
-    std::condition_variable changed;
-    std::optional<Result<Answer>> answer;
+    core::Mutex mutex;
+    core::CondVar changed;
+    std::optional<Result<Answer>> answer FW_GUARDED_BY(mutex);
   };
   const auto shared = std::make_shared<Shared>();
   const std::uint64_t id = post([shared](Result<Answer> answer) {
-    const std::lock_guard lock(shared->mutex);
+    const core::Lock lock(shared->mutex);
     shared->answer.emplace(std::move(answer));
     shared->changed.notify_one();
   });
-  std::unique_lock lock(shared->mutex);
-  const auto come = [&] { return shared->answer.has_value(); };
+  core::Lock lock(shared->mutex);
+  const auto come = [&]() FW_REQUIRES(shared->mutex) { return shared->answer.has_value(); };
   const core::Deadline deadline = core::Deadline::after(timeout);
-  while (!come() && !deadline.expired()) shared->changed.wait_for(lock, deadline.turn());
+  while (!come() && !deadline.expired()) shared->changed.wait_for(shared->mutex, deadline.turn());
   if (!come()) {
     lock.unlock();
     if (forget(id, std::move(late))) {
@@ -224,7 +224,7 @@ Result<ClientState::Answer> ClientState::await(Verb verb, std::chrono::nanosecon
     }
     // The answer came at the last moment.
     lock.lock();
-    shared->changed.wait(lock, come);
+    shared->changed.wait(shared->mutex, come);
   }
   Result<Answer> answer = std::move(*shared->answer);
   if (answer.ok() && !answer->reply.status.ok()) return answer->reply.status;
@@ -237,7 +237,7 @@ void ClientState::take(Notification notification) {
   if (reply->id == 0) {
     std::vector<std::shared_ptr<SegmentState>> segments;
     {
-      const std::lock_guard lock(mutex_);
+      const core::Lock lock(mutex_);
       std::erase_if(segments_, [](const auto& segment) { return segment.expired(); });
       for (const auto& weak : segments_) {
         if (auto segment = weak.lock()) segments.push_back(std::move(segment));
@@ -250,7 +250,7 @@ void ClientState::take(Notification notification) {
   }
   OnAnswer on_answer;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     const auto found = pending_.find(reply->id);
     if (found != pending_.end()) {
       on_answer = std::move(found->second.on_answer);
@@ -274,18 +274,20 @@ void ClientState::give_back(const Answer& late) {
 
 void ClientState::end(const Status& reason) {
   std::map<std::uint64_t, Pending> pending;
+  Status ended;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (!ended_.ok()) return;
     ended_ = reason.ok() ? Status::error(StatusCode::kUnavailable,
                                          {core::kUseTheChannel, channel_.peer_name()},
                                          "the server has closed the connection", "connect again")
                          : reason;
+    ended = ended_;
     over_.store(true);
     pending.swap(pending_);
   }
   for (auto& [id, each] : pending) {
-    answer(each.on_answer, core::end_of(name_of(each.verb), ended_));
+    answer(each.on_answer, core::end_of(name_of(each.verb), ended));
   }
 }
 
@@ -295,7 +297,7 @@ Status ClientState::check(std::string_view operation) {
     // Its handler is called behind the last answers. What is posted by now fails with the reason.
     return core::end_of(operation, channel_.flush().wait());
   }
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   return core::end_of(operation, ended_);
 }
 
@@ -335,7 +337,7 @@ Result<ClientState::Lendable> ClientState::lendable(ByteView memory) {
 }
 
 void ClientState::add_segment(const std::shared_ptr<SegmentState>& segment) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   std::erase_if(segments_, [](const auto& known) { return known.expired(); });
   segments_.push_back(segment);
 }

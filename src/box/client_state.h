@@ -8,13 +8,13 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string_view>
 #include <vector>
 
 #include "box/messages.h"
 #include "core/deadline.h"
 #include "core/fork_guard.h"
+#include "core/mutex.h"
 #include "farwrite/box.h"
 #include "farwrite/channel.h"
 #include "farwrite/device.h"
@@ -143,11 +143,11 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
   std::atomic<bool> closed_ = false;
   std::atomic<bool> over_ = false;  // ended_ is not ok
 
-  std::mutex mutex_;
-  std::map<std::uint64_t, Pending> pending_;
-  std::uint64_t next_id_ = 1;
-  Status ended_;
-  std::vector<std::weak_ptr<SegmentState>> segments_;
+  core::Mutex mutex_;
+  std::map<std::uint64_t, Pending> pending_ FW_GUARDED_BY(mutex_);
+  std::uint64_t next_id_ FW_GUARDED_BY(mutex_) = 1;
+  Status ended_ FW_GUARDED_BY(mutex_);
+  std::vector<std::weak_ptr<SegmentState>> segments_ FW_GUARDED_BY(mutex_);
 };
 
 }  // namespace farwrite::box

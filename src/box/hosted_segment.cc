@@ -6,6 +6,7 @@
 
 #include "box/arithmetic.h"
 #include "box/epoch.h"
+#include "core/mutex.h"
 #include "farwrite/copy.h"
 
 namespace farwrite::box {
@@ -29,11 +30,11 @@ Piece piece_of(std::uint64_t chunk, std::uint64_t offset, std::uint64_t length) 
 // Locks the change mutexes of all segments of one change; a segment may come several times.
 class ChangeLock {
  public:
-  explicit ChangeLock(std::vector<std::mutex*> mutexes) : mutexes_(std::move(mutexes)) {
+  explicit ChangeLock(std::vector<core::Mutex*> mutexes) : mutexes_(std::move(mutexes)) {
     std::erase(mutexes_, nullptr);
     std::sort(mutexes_.begin(), mutexes_.end());
     mutexes_.erase(std::unique(mutexes_.begin(), mutexes_.end()), mutexes_.end());
-    for (std::mutex* mutex : mutexes_) mutex->lock();
+    for (core::Mutex* mutex : mutexes_) mutex->lock();
   }
   ~ChangeLock() {
     for (auto mutex = mutexes_.rbegin(); mutex != mutexes_.rend(); ++mutex) (*mutex)->unlock();
@@ -42,7 +43,7 @@ class ChangeLock {
   ChangeLock& operator=(const ChangeLock&) = delete;
 
  private:
-  std::vector<std::mutex*> mutexes_;
+  std::vector<core::Mutex*> mutexes_;
 };
 
 bool overlap(std::uint64_t a, std::uint64_t b, std::uint64_t length) {
@@ -67,28 +68,28 @@ Result<std::shared_ptr<HostedSegment>> HostedSegment::create(const Device& devic
 }
 
 VersionId HostedSegment::id() const {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   return buffers_.id();
 }
 
 std::chrono::nanoseconds HostedSegment::age() const {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   return std::chrono::steady_clock::now() - changed_at_;
 }
 
 Result<RegionDescriptor> HostedSegment::buffer(std::uint64_t number) const {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   if (freed_) return gone();
   return buffers_.descriptor(number);
 }
 
 std::uint64_t HostedSegment::buffer_number(std::uint32_t slot) const {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   return buffers_.number(slot);
 }
 
 std::uint64_t HostedSegment::allocated() const {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   return buffers_.allocated();
 }
 
@@ -145,7 +146,7 @@ Status HostedSegment::check(ChangeFields& change) const {
 
 std::optional<std::uint32_t> HostedSegment::draft() {
   do {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (freed_) return std::nullopt;
     // While the current buffer is pinned, the other changes need a spare one as well.
     if (const auto spare = buffers_.take_spare(buffers_.pinned(buffers_.current()))) return spare;
@@ -154,18 +155,18 @@ std::optional<std::uint32_t> HostedSegment::draft() {
 }
 
 void HostedSegment::drop(std::uint32_t slot) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   buffers_.put_back(slot);
 }
 
 MutableByteView HostedSegment::draft_bytes(std::uint32_t slot) const {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   return {buffers_.data(slot), bytes_};
 }
 
 Result<HostedSegment::Target> HostedSegment::begin_change(bool whole, bool overwrites) {
   do {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     const std::uint32_t current = buffers_.current();
     const bool pinned = buffers_.pinned(current);
     Target target = {.slot = current, .base = current, .pinned = pinned};
@@ -185,14 +186,14 @@ Result<HostedSegment::Target> HostedSegment::begin_change(bool whole, bool overw
 }
 
 void HostedSegment::cancel_change(const Target& target) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   if (target.fresh()) buffers_.put_back(target.slot);
   changing_.reset();
   changed_.notify_all();
 }
 
 VersionId HostedSegment::end_change(std::uint32_t slot, bool new_epoch) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   const std::uint64_t epoch = buffers_.id().epoch;
   const VersionId id = buffers_.finish(slot, new_epoch ? box::new_epoch(epoch) : epoch);
   changed_at_ = std::chrono::steady_clock::now();
@@ -397,13 +398,13 @@ Result<HostedSegment::Outcome> HostedSegment::apply(const ChangeFields& asked,
 
 Status HostedSegment::hold_still(
     const std::function<Status(ByteView bytes, const VersionId& id)>& read) {
-  const std::lock_guard change(change_mutex_);
+  const core::Lock change(change_mutex_);
   if (freed()) return gone();
   return read({buffers_.data(buffers_.current()), bytes_}, id());
 }
 
 std::uint64_t HostedSegment::wait(const VersionId& wanted, Waiter waiter) {
-  std::unique_lock lock(mutex_);
+  core::Lock lock(mutex_);
   const VersionId now = buffers_.id();
   if (freed_ || reached(wanted, now)) {
     const bool was_freed = freed_;
@@ -416,14 +417,14 @@ std::uint64_t HostedSegment::wait(const VersionId& wanted, Waiter waiter) {
 }
 
 void HostedSegment::stop_waiting(std::uint64_t id) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   std::erase_if(waiting_, [&](const Waiting& waiting) { return waiting.id == id; });
 }
 
 void HostedSegment::call_waiters(const VersionId& now) {
   std::vector<Waiting> done;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     const auto left = std::partition(waiting_.begin(), waiting_.end(), [&](const Waiting& waiting) {
       return !reached(waiting.wanted, now);
     });
@@ -436,8 +437,8 @@ void HostedSegment::call_waiters(const VersionId& now) {
 bool HostedSegment::free() {
   std::vector<Waiting> waiting;
   {
-    const std::lock_guard change(change_mutex_);
-    const std::lock_guard lock(mutex_);
+    const core::Lock change(change_mutex_);
+    const core::Lock lock(mutex_);
     if (freed_) return false;
     freed_ = true;
     buffers_.free();
@@ -448,7 +449,7 @@ bool HostedSegment::free() {
 }
 
 bool HostedSegment::freed() const {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   return freed_;
 }
 

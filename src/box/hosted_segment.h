@@ -5,18 +5,17 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
 #include "box/buffer_set.h"
 #include "box/messages.h"
 #include "box/parallel_loop.h"
+#include "core/mutex.h"
 #include "farwrite/box.h"
 #include "farwrite/bytes.h"
 #include "farwrite/status.h"
@@ -175,18 +174,19 @@ class HostedSegment : public std::enable_shared_from_this<HostedSegment> {
   const std::uint64_t bytes_;
 
   // Taken before mutex_; of several segments in the order of their addresses.
-  std::mutex change_mutex_;
-  mutable std::mutex mutex_;  // guards what follows; never held while bytes are moved
-  BufferSet buffers_;
-  std::chrono::steady_clock::time_point changed_at_ = std::chrono::steady_clock::now();
-  bool freed_ = false;
-  bool leased_ = false;                      // ever
-  std::map<std::uint64_t, Holder> holders_;  // by pin
-  std::uint64_t next_pin_ = 1;
-  std::optional<Target> changing_;  // where bytes change now
-  std::condition_variable changed_;
-  std::vector<Waiting> waiting_;
-  std::uint64_t next_waiting_ = 1;
+  core::Mutex change_mutex_;
+  mutable core::Mutex mutex_;  // guards what follows; never held while bytes are moved
+  BufferSet buffers_;          // its data and state need no lock
+  std::chrono::steady_clock::time_point changed_at_ FW_GUARDED_BY(mutex_) =
+      std::chrono::steady_clock::now();
+  bool freed_ FW_GUARDED_BY(mutex_) = false;
+  bool leased_ FW_GUARDED_BY(mutex_) = false;                      // ever
+  std::map<std::uint64_t, Holder> holders_ FW_GUARDED_BY(mutex_);  // by pin
+  std::uint64_t next_pin_ FW_GUARDED_BY(mutex_) = 1;
+  std::optional<Target> changing_ FW_GUARDED_BY(mutex_);  // where bytes change now
+  core::CondVar changed_;
+  std::vector<Waiting> waiting_ FW_GUARDED_BY(mutex_);
+  std::uint64_t next_waiting_ FW_GUARDED_BY(mutex_) = 1;
 };
 
 }  // namespace farwrite::box

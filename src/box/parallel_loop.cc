@@ -5,11 +5,10 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <vector>
 
 #include "core/cpu_relax.h"
+#include "core/mutex.h"
 #include "core/signals_blocked.h"
 
 namespace farwrite::box {
@@ -46,14 +45,14 @@ class ParallelLoop::State {
  private:
   void help();
   // A loop with parts left; nullptr if there is none. Under the lock.
-  Loop* next_loop() const;
+  Loop* next_loop() const FW_REQUIRES(mutex_);
 
   std::vector<pthread_t> threads_;
-  std::mutex mutex_;
-  std::condition_variable work_;  // a loop came, or stopping_
-  std::condition_variable left_;  // the last helper of some loop left it
-  std::vector<Loop*> loops_;
-  bool stopping_ = false;
+  core::Mutex mutex_;
+  core::CondVar work_;  // a loop came, or stopping_
+  core::CondVar left_;  // the last helper of some loop left it
+  std::vector<Loop*> loops_ FW_GUARDED_BY(mutex_);
+  bool stopping_ FW_GUARDED_BY(mutex_) = false;
 };
 
 void ParallelLoop::State::start(unsigned helpers) {
@@ -73,7 +72,7 @@ void ParallelLoop::State::start(unsigned helpers) {
 
 void ParallelLoop::State::stop() {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     stopping_ = true;
   }
   work_.notify_all();
@@ -82,14 +81,14 @@ void ParallelLoop::State::stop() {
 
 void ParallelLoop::State::run(Loop& loop) {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     loops_.push_back(&loop);
   }
   const std::size_t wanted = std::min(loop.parts - 1, threads_.size());
   for (std::size_t i = 0; i < wanted; ++i) work_.notify_one();
   loop.work();
 
-  std::unique_lock<std::mutex> lock(mutex_);
+  core::Lock lock(mutex_);
   std::erase(loops_, &loop);  // from here on no helper joins
   if (loop.helpers.load() == 0) return;
   lock.unlock();
@@ -97,7 +96,7 @@ void ParallelLoop::State::run(Loop& loop) {
   }
   // With the lock, since a helper still holds it when it counts itself out.
   lock.lock();
-  left_.wait(lock, [&loop] { return loop.helpers.load() == 0; });
+  left_.wait(mutex_, [&loop] { return loop.helpers.load() == 0; });
 }
 
 Loop* ParallelLoop::State::next_loop() const {
@@ -108,10 +107,11 @@ Loop* ParallelLoop::State::next_loop() const {
 }
 
 void ParallelLoop::State::help() {
-  std::unique_lock<std::mutex> lock(mutex_);
+  core::Lock lock(mutex_);
   while (true) {
     Loop* loop = nullptr;
-    work_.wait(lock, [&] { return stopping_ || (loop = next_loop()) != nullptr; });
+    work_.wait(mutex_,
+               [&]() FW_REQUIRES(mutex_) { return stopping_ || (loop = next_loop()) != nullptr; });
     if (loop == nullptr) return;
     loop->helpers.fetch_add(1);
     lock.unlock();

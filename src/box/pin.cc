@@ -1,10 +1,10 @@
 // Pins of a hosted segment: the leases of its clients, and the snapshots that are written.
 #include <map>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "box/hosted_segment.h"
+#include "core/mutex.h"
 
 namespace farwrite::box {
 
@@ -22,14 +22,14 @@ void Pin::release() {
 }
 
 std::uint64_t HostedSegment::leases() const {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   return buffers_.pins();
 }
 
 bool HostedSegment::set_silent_aside() {
   std::vector<Holder> holders;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     for (const auto& [pin, holder] : holders_) holders.push_back(holder);
   }
   std::map<std::uint64_t, bool> silent;  // of each buffer: all holders
@@ -39,7 +39,7 @@ bool HostedSegment::set_silent_aside() {
     if (!first) at->second = at->second && is_silent;
   }
   bool any = false;
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   for (const auto& [buffer, all] : silent) {
     // A holder that came meanwhile is alive, and has the current buffer, which stays.
     if (all && buffers_.set_aside(buffer)) any = true;
@@ -48,9 +48,10 @@ bool HostedSegment::set_silent_aside() {
 }
 
 Result<Pin> HostedSegment::pin(Silent silent) {
-  std::unique_lock lock(mutex_);
+  core::Lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [&] { return !changing_.has_value() || changing_->fresh(); });
+    changed_.wait(
+        mutex_, [&]() FW_REQUIRES(mutex_) { return !changing_.has_value() || changing_->fresh(); });
     if (freed_) return gone();
     const Status pinned = buffers_.pin_current();
     if (pinned.ok()) break;
@@ -61,7 +62,7 @@ Result<Pin> HostedSegment::pin(Silent silent) {
       continue;
     }
     // The change under way has the last buffer; the one it leaves is spare.
-    changed_.wait(lock, [&] { return !changing_.has_value(); });
+    changed_.wait(mutex_, [&]() FW_REQUIRES(mutex_) { return !changing_.has_value(); });
   }
   leased_ = true;
   const std::uint32_t current = buffers_.current();
@@ -72,7 +73,7 @@ Result<Pin> HostedSegment::pin(Silent silent) {
 
 void HostedSegment::unpin(std::uint64_t pin) {
   Silent dropped;  // what it holds is destroyed without the lock
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   const auto found = holders_.find(pin);
   buffers_.unpin(found->second.buffer);
   dropped = std::move(found->second.silent);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "box/settled.h"
+#include "core/mutex.h"
 
 namespace farwrite::box {
 
@@ -30,7 +31,7 @@ Status SegmentState::detach() {
   FARWRITE_RETURN_IF_ERROR(client_->fork_guard().check("detach a segment"));
   std::set<std::uint64_t> waits;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (std::exchange(detached_, true)) return Status();
     buffers_.clear();
     waits.swap(waits_);
@@ -44,7 +45,7 @@ Status SegmentState::detach() {
 struct SegmentState::Wait {
   ~Wait() {
     if (const std::shared_ptr<SegmentState> waiting = segment.lock()) {
-      const std::lock_guard lock(waiting->mutex_);
+      const core::Lock lock(waiting->mutex_);
       waiting->waits_.erase(number);
     }
   }
@@ -61,7 +62,7 @@ std::uint64_t SegmentState::post(Request request, ClientState::OnAnswer on_answe
       [wait, on_answer = std::move(on_answer)](auto answer) { on_answer(std::move(answer)); });
   bool over = false;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     wait->number = number;
     over = detached_;
     if (!over) waits_.insert(number);
@@ -73,7 +74,7 @@ std::uint64_t SegmentState::post(Request request, ClientState::OnAnswer on_answe
 void SegmentState::cancel(std::uint64_t number) {
   if (client_->fork_guard().in_forked_child()) return;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (!waits_.contains(number)) return;  // it has its answer
   }
   if (client_->forget(number)) client_->tell({.verb = Verb::kCancel, .number = number});
@@ -81,7 +82,7 @@ void SegmentState::cancel(std::uint64_t number) {
 
 void SegmentState::forget_buffers() {
   std::map<std::uint64_t, Buffer> dropped;
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   freed_ = true;
   dropped.swap(buffers_);
 }
@@ -111,7 +112,7 @@ Result<SegmentState::Buffer> SegmentState::open_region(const RegionDescriptor& d
 Result<SegmentState::Buffer> SegmentState::buffer(std::uint64_t number,
                                                   const core::Deadline& deadline) {
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (const auto found = buffers_.find(number); found != buffers_.end()) return found->second;
   }
   const Result<ClientState::Answer> answer =
@@ -120,7 +121,7 @@ Result<SegmentState::Buffer> SegmentState::buffer(std::uint64_t number,
   if (!answer.ok()) return answer.status();
   Result<Buffer> opened = open_region(answer.value().reply.region, info_.bytes, deadline);
   if (!opened.ok()) return opened.status();
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   // Kept, it would keep the server from using the memory again.
   if (!freed_ && !detached_) buffers_[number] = opened.value();
   return opened;
@@ -228,7 +229,7 @@ Status SegmentState::malformed() const {
 
 Status SegmentState::check_open() const {
   FARWRITE_RETURN_IF_ERROR(client_->fork_guard().check("use a segment"));
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   if (detached_) return detached();
   if (freed_) return gone();
   return Status();

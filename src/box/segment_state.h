@@ -5,13 +5,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 
 #include "box/client_state.h"
 #include "box/segment_layout.h"
 #include "core/deadline.h"
+#include "core/mutex.h"
 #include "farwrite/box.h"
 
 namespace farwrite::box {
@@ -100,11 +100,11 @@ class SegmentState : public std::enable_shared_from_this<SegmentState> {
   const SegmentInfo info_;
   Buffer state_;
 
-  mutable std::mutex mutex_;
-  std::map<std::uint64_t, Buffer> buffers_;
-  std::set<std::uint64_t> waits_;  // their numbers
-  bool detached_ = false;
-  bool freed_ = false;
+  mutable core::Mutex mutex_;
+  std::map<std::uint64_t, Buffer> buffers_ FW_GUARDED_BY(mutex_);
+  std::set<std::uint64_t> waits_ FW_GUARDED_BY(mutex_);  // their numbers
+  bool detached_ FW_GUARDED_BY(mutex_) = false;
+  bool freed_ FW_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace farwrite::box

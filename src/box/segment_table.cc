@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "box/epoch.h"
+#include "core/mutex.h"
 
 namespace farwrite::box {
 namespace {
@@ -58,7 +59,7 @@ void SegmentTable::add(const Segment& segment, std::uint32_t attached) {
   const std::string& name = segment->spec().name;
   std::vector<Awaiting> found;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     const auto left =
         std::partition(awaiting_.begin(), awaiting_.end(),
                        [&](const Awaiting& awaiting) { return awaiting.name != name; });
@@ -74,10 +75,10 @@ void SegmentTable::add(const Segment& segment, std::uint32_t attached) {
 Result<SegmentTable::Segment> SegmentTable::create(const SegmentSpec& spec, Creation creation) {
   const Result<std::uint64_t> bytes = checked_bytes(spec);
   if (!bytes.ok()) return bytes.status();
-  const std::lock_guard making(making_);
+  const core::Lock making(making_);
   std::uint64_t key = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (Entry* const there = find_entry(spec.name)) {
       if (Status status = check_existing(*there->segment, spec, creation); !status.ok()) {
         return status;
@@ -97,9 +98,9 @@ Result<SegmentTable::Segment> SegmentTable::create(const SegmentSpec& spec, Crea
 Result<SegmentTable::Segment> SegmentTable::restore(
     const SegmentSpec& spec, std::uint64_t key, const VersionId& stored,
     const std::function<Status(MutableByteView)>& fill) {
-  const std::lock_guard making(making_);
+  const core::Lock making(making_);
   const auto taken = [&] {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     return by_key_.contains(key) || find_entry(spec.name) != nullptr;
   };
   if (taken()) {
@@ -116,7 +117,7 @@ Result<SegmentTable::Segment> SegmentTable::restore(
 }
 
 Result<SegmentTable::Segment> SegmentTable::attach(std::string_view name) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   if (Entry* const entry = find_entry(name)) {
     ++entry->attached;
     return entry->segment;
@@ -125,14 +126,14 @@ Result<SegmentTable::Segment> SegmentTable::attach(std::string_view name) {
 }
 
 Result<SegmentTable::Segment> SegmentTable::find(std::string_view name) const {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   const auto found = by_name_.find(name);
   if (found == by_name_.end()) return no_segment(name);
   return by_key_.at(found->second).segment;
 }
 
 Result<SegmentTable::Segment> SegmentTable::attach(std::uint64_t key) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   const auto found = by_key_.find(key);
   if (found == by_key_.end()) return no_segment(key);
   ++found->second.attached;
@@ -140,14 +141,14 @@ Result<SegmentTable::Segment> SegmentTable::attach(std::uint64_t key) {
 }
 
 Result<SegmentTable::Segment> SegmentTable::find(std::uint64_t key) const {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   const auto found = by_key_.find(key);
   if (found == by_key_.end()) return no_segment(key);
   return found->second.segment;
 }
 
 std::vector<SegmentTable::Segment> SegmentTable::all() const {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   std::vector<Segment> segments;
   segments.reserve(by_key_.size());
   for (const auto& [name, key] : by_name_) segments.push_back(by_key_.at(key).segment);
@@ -162,7 +163,7 @@ SegmentInfo SegmentTable::describe(const HostedSegment& segment) const {
                       .epoch = id.epoch,
                       .version = id.version,
                       .age = segment.age()};
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   if (const auto found = by_key_.find(segment.key()); found != by_key_.end()) {
     info.attached = found->second.attached;
   }
@@ -173,7 +174,7 @@ std::uint64_t SegmentTable::await(const std::string& name,
                                   std::function<void(const Segment&)> found) {
   Segment there;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     Entry* const entry = find_entry(name);
     if (entry == nullptr) {
       awaiting_.push_back({.id = next_awaiting_, .name = name, .found = std::move(found)});
@@ -187,13 +188,13 @@ std::uint64_t SegmentTable::await(const std::string& name,
 }
 
 void SegmentTable::stop_awaiting(std::uint64_t id) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   std::erase_if(awaiting_, [&](const Awaiting& awaiting) { return awaiting.id == id; });
 }
 
 void SegmentTable::detach(const Segment& segment) {
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     const auto found = by_key_.find(segment->key());
     if (found == by_key_.end() || --found->second.attached > 0) return;
     if (!segment->spec().temporary) return;
@@ -206,7 +207,7 @@ void SegmentTable::detach(const Segment& segment) {
 
 Status SegmentTable::free(const Segment& segment) {
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (by_key_.erase(segment->key()) > 0) by_name_.erase(segment->spec().name);
   }
   if (segment->free()) return Status();

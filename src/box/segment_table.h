@@ -5,13 +5,13 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <random>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "box/hosted_segment.h"
+#include "core/mutex.h"
 #include "farwrite/box.h"
 #include "farwrite/device.h"
 #include "farwrite/status.h"
@@ -67,17 +67,17 @@ class SegmentTable {
   // With `attached` attachments, and one for each that awaits the name.
   void add(const Segment& segment, std::uint32_t attached);
   // With mutex_; null without one.
-  Entry* find_entry(std::string_view name);
+  Entry* find_entry(std::string_view name) FW_REQUIRES(mutex_);
 
   Device device_;
   // Held while a segment is made, so that a name is made once; taken before mutex_.
-  std::mutex making_;
-  mutable std::mutex mutex_;
-  std::map<std::uint64_t, Entry> by_key_;
-  std::map<std::string, std::uint64_t, std::less<>> by_name_;
-  std::vector<Awaiting> awaiting_;
-  std::uint64_t next_awaiting_ = 1;
-  std::random_device random_;
+  core::Mutex making_;
+  mutable core::Mutex mutex_;
+  std::map<std::uint64_t, Entry> by_key_ FW_GUARDED_BY(mutex_);
+  std::map<std::string, std::uint64_t, std::less<>> by_name_ FW_GUARDED_BY(mutex_);
+  std::vector<Awaiting> awaiting_ FW_GUARDED_BY(mutex_);
+  std::uint64_t next_awaiting_ FW_GUARDED_BY(mutex_) = 1;
+  std::random_device random_ FW_GUARDED_BY(mutex_);
 };
 
 }  // namespace farwrite::box

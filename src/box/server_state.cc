@@ -19,6 +19,7 @@
 #include "core/deadline.h"
 #include "core/exposition.h"
 #include "core/log.h"
+#include "core/mutex.h"
 #include "core/start_thread.h"
 
 namespace farwrite::box {
@@ -137,14 +138,14 @@ void ServerState::accept_clients() {
     join_ended();
     if (!channel.ok()) {
       if (channel.status().code() == StatusCode::kDeadlineExceeded) continue;
-      const std::lock_guard lock(mutex_);
+      const core::Lock lock(mutex_);
       if (!closed_) {
         core::log(core::LogLevel::kError,
                   "box: no further client is accepted: " + channel.status().message());
       }
       return;
     }
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (closed_) return;
     const auto session = std::make_shared<Session>(*this, *std::move(channel));
     Connection& connection =
@@ -161,7 +162,7 @@ void ServerState::accept_clients() {
 void ServerState::join_ended() {
   std::list<Connection> ended;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     for (auto connection = connections_.begin(); connection != connections_.end();) {
       const auto next = std::next(connection);
       if (connection->session->ended()) ended.splice(ended.end(), connections_, connection);
@@ -180,7 +181,7 @@ void ServerState::count(const HostedSegment::Outcome& outcome) {
 
 SegmentInfo ServerState::describe(const HostedSegment& segment) const {
   SegmentInfo info = table_.describe(segment);
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   for (const Connection& connection : connections_) {
     if (connection.session->silent() && connection.session->has_attached(segment.key())) {
       ++info.silent;
@@ -198,7 +199,7 @@ ServerStats ServerState::stats() const {
   ServerStats stats;
   if (fork_guard_.in_forked_child()) return stats;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     stats.clients = static_cast<std::uint64_t>(
         std::count_if(connections_.begin(), connections_.end(),
                       [](const Connection& connection) { return !connection.session->ended(); }));
@@ -232,7 +233,7 @@ std::string ServerState::metrics_text() const {
 }
 
 Result<std::optional<std::uint32_t>> ServerState::draft(HostedSegment& segment) {
-  const std::shared_lock open(own_changes_);
+  const core::ReaderLock open(own_changes_);
   if (!closed_) return segment.draft();
   return Status::error(StatusCode::kFailedPrecondition, {.operation = "draft a segment"},
                        "the server is closed", "serve another box");
@@ -240,7 +241,7 @@ Result<std::optional<std::uint32_t>> ServerState::draft(HostedSegment& segment) 
 
 Result<HostedSegment::Outcome> ServerState::commit(HostedSegment& segment, std::uint32_t draft,
                                                    bool new_epoch, std::uint64_t fence) {
-  const std::shared_lock open(own_changes_);
+  const core::ReaderLock open(own_changes_);
   if (closed_) {
     segment.drop(draft);
     return Status::error(StatusCode::kFailedPrecondition, {.operation = "commit a draft"},
@@ -265,11 +266,11 @@ Result<HostedSegment::Outcome> ServerState::commit(HostedSegment& segment, std::
 Status ServerState::close(std::chrono::nanoseconds timeout, bool last_snapshot) {
   FARWRITE_RETURN_IF_ERROR(fork_guard_.check("close a box"));
   if (last_snapshot && snapshotter_ == nullptr) return no_directory();
-  const std::lock_guard closing(closing_);
+  const core::Lock closing(closing_);
   std::list<Connection> connections;
   {
-    const std::lock_guard own(own_changes_);
-    const std::lock_guard lock(mutex_);
+    const core::WriterLock own(own_changes_);
+    const core::Lock lock(mutex_);
     closed_ = true;
     connections.swap(connections_);
   }

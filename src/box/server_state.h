@@ -3,13 +3,10 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <string>
 #include <thread>
 
@@ -19,6 +16,7 @@
 #include "box/snapshotter.h"
 #include "box/workspace.h"
 #include "core/fork_guard.h"
+#include "core/mutex.h"
 #include "farwrite/box.h"
 #include "farwrite/device.h"
 
@@ -76,14 +74,14 @@ class ServerState {
   ParallelLoop loop_;
   std::unique_ptr<Snapshotter> snapshotter_;  // null without a directory
   std::thread acceptor_;
-  std::mutex closing_;  // one close() at a time
+  core::Mutex closing_;  // one close() at a time
   // Shared by the calls of draft() and commit(), which close() lets end before it goes on. Taken
-  // before mutex_. Guards closed_ together with mutex_: either is enough to read it.
-  std::shared_mutex own_changes_;
+  // before mutex_.
+  core::SharedMutex own_changes_;
 
-  mutable std::mutex mutex_;
-  std::list<Connection> connections_;
-  bool closed_ = false;
+  mutable core::Mutex mutex_;
+  std::list<Connection> connections_ FW_GUARDED_BY(mutex_);
+  bool closed_ FW_GUARDED_BY(mutex_, own_changes_) = false;
 
   std::atomic<std::uint64_t> changes_ = 0;
   std::atomic<std::uint64_t> bytes_changed_ = 0;

@@ -9,6 +9,7 @@
 #include "box/server_state.h"
 #include "box/settled.h"
 #include "core/log.h"
+#include "core/mutex.h"
 #include "core/with_memory.h"
 #include "device/channel_state.h"
 
@@ -213,7 +214,7 @@ void Session::attach(std::uint64_t request, const Result<std::shared_ptr<HostedS
   bool left = false;
   bool first = false;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     left = left_;
     if (!left) {
       Attachment& attachment = attachments_[segment->key()];
@@ -231,7 +232,7 @@ void Session::attach(std::uint64_t request, const Result<std::shared_ptr<HostedS
                     [weak = weak_from_this(), key = segment->key()](const Result<VersionId>&) {
                       if (const auto session = weak.lock()) session->reply({.id = 0, .key = key});
                     });
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   const auto attachment = attachments_.find(segment->key());
   if (attachment != attachments_.end()) {
     attachment->second.news = news;
@@ -243,7 +244,7 @@ void Session::attach(std::uint64_t request, const Result<std::shared_ptr<HostedS
 void Session::detach(std::uint64_t key) {
   std::shared_ptr<HostedSegment> segment;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     const auto found = attachments_.find(key);
     if (found == attachments_.end()) return;
     segment = found->second.segment;
@@ -307,7 +308,7 @@ void Session::wait_version(const Request& request) {
   const std::shared_ptr<HostedSegment> segment = find(request);
   if (segment == nullptr) return;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     waits_[request.id] = {.segment = segment};
   }
   const std::uint64_t id = segment->wait(
@@ -315,7 +316,7 @@ void Session::wait_version(const Request& request) {
       [weak = weak_from_this(), number = request.id](const Result<VersionId>& version) {
         if (const auto session = weak.lock()) session->answer_wait(number, version);
       });
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   if (const auto wait = waits_.find(request.id); wait != waits_.end()) wait->second.id = id;
 }
 
@@ -326,14 +327,14 @@ void Session::answer_wait(std::uint64_t request, const Result<VersionId>& versio
 }
 
 bool Session::take_wait(std::uint64_t request) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   return waits_.erase(request) > 0;
 }
 
 void Session::wait_name(const Request& request) {
   if (request.number == 0) return attach(request.id, server_.table().attach(request.name));
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     waits_[request.id] = {};
   }
   SegmentTable& table = server_.table();
@@ -344,14 +345,14 @@ void Session::wait_name(const Request& request) {
         if (session == nullptr || !session->take_wait(number)) return table.detach(segment);
         session->attach(number, segment);
       });
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   if (const auto wait = waits_.find(request.id); wait != waits_.end()) wait->second.id = id;
 }
 
 void Session::cancel(std::uint64_t request) {
   Wait wait;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     const auto found = waits_.find(request);
     if (found == waits_.end()) return;
     wait = std::move(found->second);
@@ -426,7 +427,7 @@ void Session::describe(const Request& request) {
 }
 
 bool Session::has_attached(std::uint64_t key) const {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   return attachments_.contains(key);
 }
 
@@ -435,7 +436,7 @@ void Session::leave() {
   std::map<std::uint64_t, Wait> waits;
   std::map<std::uint64_t, Attachment> attachments;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     left_ = true;
     waits.swap(waits_);
     attachments.swap(attachments_);

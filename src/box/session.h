@@ -10,13 +10,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
 #include "box/hosted_segment.h"
 #include "box/messages.h"
 #include "box/workspace.h"
+#include "core/mutex.h"
 #include "farwrite/channel.h"
 
 namespace farwrite::box {
@@ -118,10 +118,10 @@ class Session : public std::enable_shared_from_this<Session> {
     std::uint64_t news = 0;  // the waiter that tells the client when the segment is freed
   };
   // Other threads answer waits, and attach the segment that a name was waiting for.
-  mutable std::mutex mutex_;
-  std::map<std::uint64_t, Wait> waits_;  // by request
-  std::map<std::uint64_t, Attachment> attachments_;
-  bool left_ = false;
+  mutable core::Mutex mutex_;
+  std::map<std::uint64_t, Wait> waits_ FW_GUARDED_BY(mutex_);  // by request
+  std::map<std::uint64_t, Attachment> attachments_ FW_GUARDED_BY(mutex_);
+  bool left_ FW_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace farwrite::box

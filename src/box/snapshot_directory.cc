@@ -16,6 +16,7 @@
 
 #include "box/whole_io.h"
 #include "core/log.h"
+#include "core/mutex.h"
 #include "core/sha256.h"
 
 namespace farwrite::box {
@@ -190,7 +191,7 @@ Status SnapshotDirectory::remove_left_partials() {
 
 Result<PartialSnapshot> SnapshotDirectory::create_partial() {
   FARWRITE_RETURN_IF_ERROR(guard_.check("begin a snapshot"));
-  const std::lock_guard<std::mutex> held(mutex_);
+  const core::Lock held(mutex_);
   FARWRITE_RETURN_IF_ERROR(remove_left_partials());
   PartialSnapshot partial;
   partial.path = path_ + "/" + random_name();
@@ -212,7 +213,7 @@ Status SnapshotDirectory::synchronize() const {
 
 Result<std::string> SnapshotDirectory::publish(const std::string& partial, std::uint32_t keep) {
   FARWRITE_RETURN_IF_ERROR(guard_.check("commit a snapshot"));
-  const std::lock_guard<std::mutex> held(mutex_);
+  const core::Lock held(mutex_);
   auto before = list();
   if (!before.ok()) return before.status();
   const std::uint64_t newest = before->empty() ? 0 : before->front().sequence;
@@ -244,7 +245,7 @@ Result<std::string> SnapshotDirectory::publish(const std::string& partial, std::
 
 void SnapshotDirectory::drop_partial(const std::string& partial) {
   if (guard_.in_forked_child()) return;
-  const std::lock_guard<std::mutex> held(mutex_);
+  const core::Lock held(mutex_);
   if (partials_.erase(partial) != 0) ::unlink(partial.c_str());
 }
 

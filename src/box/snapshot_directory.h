@@ -7,12 +7,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "core/fork_guard.h"
+#include "core/mutex.h"
 #include "core/unique_fd.h"
 #include "farwrite/status.h"
 
@@ -63,14 +63,15 @@ class SnapshotDirectory {
       : path_(std::move(path)), lock_(std::move(lock)) {}
 
   Result<std::vector<std::string>> names() const;
-  Status remove_left_partials();
+  Status remove_left_partials() FW_REQUIRES(mutex_);
   Status synchronize() const;
 
   const std::string path_;
   core::UniqueFd lock_;
   core::ForkGuard guard_;
-  std::mutex mutex_;
-  std::set<std::string> partials_;  // paths of files that writers of this process fill
+  core::Mutex mutex_;
+  std::set<std::string> partials_
+      FW_GUARDED_BY(mutex_);  // paths of files that writers of this process fill
 };
 
 // The failure of a system call on a file or directory of snapshots: code and remedy follow from

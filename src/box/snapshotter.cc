@@ -6,6 +6,7 @@
 #include "box/snapshot_reader.h"
 #include "box/snapshot_writer.h"
 #include "core/log.h"
+#include "core/mutex.h"
 #include "core/start_thread.h"
 #include "core/with_memory.h"
 
@@ -77,7 +78,7 @@ Status Snapshotter::write_all() {
 }
 
 Status Snapshotter::write() {
-  const std::lock_guard lock(writing_);
+  const core::Lock lock(writing_);
   if (directory_ == nullptr) {
     return Status::error(StatusCode::kFailedPrecondition, {.operation = "write a snapshot"},
                          "the server is closed", "serve again");
@@ -92,8 +93,8 @@ Status Snapshotter::write() {
 
 Status Snapshotter::start(std::chrono::nanoseconds period) {
   return core::start_thread(thread_, {.operation = "serve a box"}, [this, period] {
-    std::unique_lock lock(mutex_);
-    while (!stopping_.wait_for(lock, period, [this] { return stop_; })) {
+    core::Lock lock(mutex_);
+    while (!stopping_.wait_for(mutex_, period, [this]() FW_REQUIRES(mutex_) { return stop_; })) {
       lock.unlock();
       if (const Status status = write(); !status.ok()) {
         core::log(core::LogLevel::kError, "box: no snapshot was written: " + status.message());
@@ -105,12 +106,12 @@ Status Snapshotter::start(std::chrono::nanoseconds period) {
 
 void Snapshotter::stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     stop_ = true;
   }
   stopping_.notify_all();
   if (thread_.joinable()) thread_.join();
-  const std::lock_guard lock(writing_);
+  const core::Lock lock(writing_);
   directory_ = nullptr;
 }
 

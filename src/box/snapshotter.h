@@ -3,15 +3,14 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 
 #include "box/segment_table.h"
 #include "box/snapshot_directory.h"
+#include "core/mutex.h"
 #include "farwrite/status.h"
 
 namespace farwrite::box {
@@ -50,13 +49,13 @@ class Snapshotter {
 
   std::shared_ptr<SnapshotDirectory> directory_;
   SegmentTable& table_;
-  std::mutex writing_;  // one snapshot at a time
+  core::Mutex writing_;  // one snapshot at a time
   std::atomic<std::uint64_t> written_ = 0;
   std::atomic<std::uint64_t> failures_ = 0;
 
-  std::mutex mutex_;
-  std::condition_variable stopping_;
-  bool stop_ = false;
+  core::Mutex mutex_;
+  core::CondVar stopping_;
+  bool stop_ FW_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

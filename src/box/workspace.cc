@@ -3,6 +3,7 @@
 #include <string>
 
 #include "box/memory_used_up.h"
+#include "core/mutex.h"
 
 namespace farwrite::box {
 
@@ -15,7 +16,7 @@ std::optional<Workspace::Piece> Workspace::try_take(std::uint64_t bytes) {
 
 Result<Workspace::Piece> Workspace::take(std::uint64_t bytes, std::chrono::nanoseconds timeout) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
-  std::unique_lock lock(mutex_);
+  core::Lock lock(mutex_);
   while (true) {
     if (std::optional<Piece> piece = try_take(bytes)) return *std::move(piece);
     if (closed_) {
@@ -23,7 +24,7 @@ Result<Workspace::Piece> Workspace::take(std::uint64_t bytes, std::chrono::nanos
                            "the server closes", "connect to another box");
     }
     const bool late =
-        taken_ > 0 && given_back_.wait_until(lock, deadline) == std::cv_status::timeout;
+        taken_ > 0 && given_back_.wait_until(mutex_, deadline) == std::cv_status::timeout;
     if (taken_ > 0 && !late) continue;
     const Result<MemoryRegion> refused = device_.allocate(bytes);
     if (refused.ok()) continue;
@@ -34,14 +35,14 @@ Result<Workspace::Piece> Workspace::take(std::uint64_t bytes, std::chrono::nanos
 }
 
 void Workspace::close() {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   closed_ = true;
   given_back_.notify_all();
 }
 
 void Workspace::give_back(std::byte* data) {
   device_.free_raw(data);
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   --taken_;
   given_back_.notify_all();
 }

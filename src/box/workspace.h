@@ -3,14 +3,13 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 
+#include "core/mutex.h"
 #include "farwrite/bytes.h"
 #include "farwrite/device.h"
 #include "farwrite/status.h"
@@ -57,9 +56,9 @@ class Workspace : public std::enable_shared_from_this<Workspace> {
   void give_back(std::byte* data);
 
   Device device_;
-  std::mutex mutex_;
-  std::condition_variable given_back_;
-  bool closed_ = false;
+  core::Mutex mutex_;
+  core::CondVar given_back_;
+  bool closed_ FW_GUARDED_BY(mutex_) = false;
   std::atomic<std::size_t> taken_ = 0;  // pieces
 };
 

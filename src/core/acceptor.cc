@@ -9,6 +9,7 @@
 
 #include "core/left_at_fork.h"
 #include "core/log.h"
+#include "core/mutex.h"
 
 namespace farwrite::core {
 namespace {
@@ -44,7 +45,7 @@ Acceptor::~Acceptor() {
   loop_.remove_fd(listener_);
   EventLoop::TimerId paused = 0;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const Lock lock(mutex_);
     stopping_ = true;
     paused = paused_;
   }
@@ -64,14 +65,14 @@ void Acceptor::on_readable() {
 }
 
 void Acceptor::pause() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const Lock lock(mutex_);
   if (stopping_ || paused_ != 0) return;
   if (!loop_.modify_fd(listener_, 0).ok()) return;
   paused_ = loop_.every(kPause, [this] { resume(); });
 }
 
 void Acceptor::resume() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const Lock lock(mutex_);
   if (stopping_) return;  // the destructor cancels the timer
   loop_.cancel_timer(std::exchange(paused_, 0));
   (void)loop_.modify_fd(listener_, EPOLLIN);

@@ -3,9 +3,9 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 
 #include "core/event_loop.h"
+#include "core/mutex.h"
 #include "core/spare_fd.h"
 #include "core/unique_fd.h"
 #include "farwrite/status.h"
@@ -39,10 +39,10 @@ class Acceptor {
   const int listener_;
   const OnConnection on_connection_;
   const OnTurnedAway on_turned_away_;
-  SpareFd spare_fd_;               // loop's thread only
-  std::mutex mutex_;               // guards what is below
-  EventLoop::TimerId paused_ = 0;  // the timer that ends a pause
-  bool stopping_ = false;
+  SpareFd spare_fd_;  // loop's thread only
+  Mutex mutex_;
+  EventLoop::TimerId paused_ FW_GUARDED_BY(mutex_) = 0;  // the timer that ends a pause
+  bool stopping_ FW_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace farwrite::core

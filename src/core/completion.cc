@@ -9,6 +9,7 @@
 #include "core/deadline.h"
 #include "core/inside.h"
 #include "core/log.h"
+#include "core/mutex.h"
 
 namespace farwrite {
 namespace core {
@@ -23,82 +24,92 @@ constexpr std::chrono::nanoseconds kLongWait = std::chrono::seconds(1);
 
 void CompletionState::belongs_to(const void* ending, std::string_view operation,
                                  const std::string& peer) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const Lock lock(mutex_);
   ending_ = ending;
   operation_ = operation;
   peer_ = peer;
 }
 
-// Under mutex_.
 ErrorContext CompletionState::where() const {
   return {.operation = operation_.empty() ? "wait" : operation_, .peer = peer_};
 }
 
-// Under mutex_, once done. What ended the channel did not know the operation.
 Status CompletionState::outcome() const { return end_of(operation_, status_); }
 
 void CompletionState::finish(Status status) {
   if (fork_guard_.in_forked_child()) return;
-  std::unique_lock<std::mutex> lock(mutex_);
-  settled_ = true;
-  const std::vector<std::function<void(const Status&)>> callbacks =
-      std::exchange(settled_callbacks_, {});
+  Callbacks callbacks;
+  Callbacks settled_callbacks;
   Status ended;
-  if (done_) {
+  {
+    const Lock lock(mutex_);
+    settled_ = true;
+    if (!done_) callbacks = decide(std::move(status));
+    settled_callbacks = std::exchange(settled_callbacks_, {});
     ended = outcome();
-    lock.unlock();
-  } else {
-    ended = decide(std::move(lock), std::move(status));
   }
-  for (const auto& callback : callbacks) callback(ended);
+  tell(callbacks, ended);
+  for (const auto& callback : settled_callbacks) callback(ended);
 }
 
 void CompletionState::abandon(Status reason) {
   if (fork_guard_.in_forked_child()) return;
-  std::unique_lock<std::mutex> lock(mutex_);
-  if (!done_) (void)decide(std::move(lock), std::move(reason));
+  Callbacks callbacks;
+  Status ended;
+  {
+    const Lock lock(mutex_);
+    if (done_) return;
+    callbacks = decide(std::move(reason));
+    ended = outcome();
+  }
+  tell(callbacks, ended);
 }
 
-Status CompletionState::decide(std::unique_lock<std::mutex> lock, Status status) {
+CompletionState::Callbacks CompletionState::decide(Status status) {
   done_ = true;
   status_ = std::move(status);
-  Status ended = outcome();
-  const std::vector<std::function<void(const Status&)>> callbacks = std::exchange(callbacks_, {});
-  lock.unlock();
+  return std::exchange(callbacks_, {});
+}
+
+void CompletionState::tell(const Callbacks& callbacks, const Status& ended) const {
   changed_.notify_all();
   for (const auto& callback : callbacks) callback(ended);
-  return ended;
 }
 
 void CompletionState::cancel() {
   if (fork_guard_.in_forked_child()) return;
-  std::unique_lock<std::mutex> lock(mutex_);
-  if (done_) return;
-  Status reason = Status::error(StatusCode::kCancelled, where(), "cancelled by the caller",
-                                "post the operation again if it is still wanted");
-  (void)decide(std::move(lock), std::move(reason));
+  Callbacks callbacks;
+  Status ended;
+  {
+    const Lock lock(mutex_);
+    if (done_) return;
+    callbacks = decide(Status::error(StatusCode::kCancelled, where(), "cancelled by the caller",
+                                     "post the operation again if it is still wanted"));
+    ended = outcome();
+  }
+  tell(callbacks, ended);
 }
 
 bool CompletionState::done() const {
   if (fork_guard_.in_forked_child()) return true;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const Lock lock(mutex_);
   return done_;
 }
 
 bool CompletionState::settled() const {
   if (fork_guard_.in_forked_child()) return true;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const Lock lock(mutex_);
   return settled_;
 }
 
 Status CompletionState::wait(std::chrono::nanoseconds timeout) const {
   FARWRITE_RETURN_IF_ERROR(fork_guard_.check("wait for an operation"));
   const Deadline deadline = Deadline::after(timeout);
-  std::unique_lock<std::mutex> lock(mutex_);
+  Lock lock(mutex_);
   while (!done_) {
     if (!explanation_.empty()) {
       explain();
-      changed_.wait_for(lock, std::min(deadline.remaining(), kLongWait / 10));
+      changed_.wait_for(mutex_, std::min(deadline.remaining(), kLongWait / 10));
       if (done_ || !deadline.expired()) continue;
     }
     if (deadline.expired()) {
@@ -111,15 +122,15 @@ Status CompletionState::wait(std::chrono::nanoseconds timeout) const {
           "this thread runs a callback, and would have to end the operation itself",
           "wait in another thread, or give on_done() a callback");
     } else if (deadline.is_never()) {
-      changed_.wait(lock);
+      changed_.wait(mutex_);
     } else {
-      changed_.wait_for(lock, deadline.remaining());
+      changed_.wait_for(mutex_, deadline.remaining());
     }
   }
   return outcome();
 }
 
-// Under mutex_. Waits may come in slices, so the second counts from the first of them.
+// Waits may come in slices, so the second counts from the first of them.
 void CompletionState::explain() const {
   const auto now = std::chrono::steady_clock::now();
   if (!explained_at_.has_value()) explained_at_ = now + kLongWait;
@@ -130,7 +141,7 @@ void CompletionState::on_done(std::function<void(const Status&)> callback) {
   if (fork_guard_.in_forked_child()) return callback(fork_guard_.check("wait for an operation"));
   Status ended;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const Lock lock(mutex_);
     if (!done_) {
       callbacks_.push_back(std::move(callback));
       return;
@@ -144,7 +155,7 @@ void CompletionState::on_settled(std::function<void(const Status&)> callback) {
   if (fork_guard_.in_forked_child()) return callback(fork_guard_.check("wait for an operation"));
   Status ended;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const Lock lock(mutex_);
     if (!settled_) {
       settled_callbacks_.push_back(std::move(callback));
       return;

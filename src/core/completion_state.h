@@ -2,7 +2,6 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "core/fork_guard.h"
+#include "core/mutex.h"
 #include "farwrite/status.h"
 
 namespace farwrite::core {
@@ -31,7 +31,9 @@ class CompletionState {
 
   // A line for the log, if a thread waits for this operation longer than a second. Call it before
   // others have the completion.
-  void explain_long_waits(std::string line) { explanation_ = std::move(line); }
+  void explain_long_waits(std::string line) FW_NO_THREAD_SAFETY_ANALYSIS {
+    explanation_ = std::move(line);
+  }
 
   // abandon(), on behalf of the caller.
   void cancel();
@@ -43,24 +45,29 @@ class CompletionState {
   void on_settled(std::function<void(const Status&)> callback);
 
  private:
-  Status decide(std::unique_lock<std::mutex> lock, Status status);
-  void explain() const;
-  ErrorContext where() const;
-  Status outcome() const;
+  using Callbacks = std::vector<std::function<void(const Status&)>>;
+
+  // Ends the waiting. The caller wakes who waits, and calls what comes back, without the lock.
+  Callbacks decide(Status status) FW_REQUIRES(mutex_);
+  void explain() const FW_REQUIRES(mutex_);
+  ErrorContext where() const FW_REQUIRES(mutex_);
+  // Once done. What ended the channel did not know the operation.
+  Status outcome() const FW_REQUIRES(mutex_);
+  void tell(const Callbacks& callbacks, const Status& ended) const;
 
   const ForkGuard fork_guard_;
-  mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;
-  const void* ending_ = nullptr;
-  std::string_view operation_;  // empty: not told
-  std::string peer_;
-  bool done_ = false;
-  bool settled_ = false;
-  Status status_;
-  mutable std::string explanation_;  // until it is logged
-  mutable std::optional<std::chrono::steady_clock::time_point> explained_at_;
-  std::vector<std::function<void(const Status&)>> callbacks_;
-  std::vector<std::function<void(const Status&)>> settled_callbacks_;
+  mutable Mutex mutex_;
+  mutable CondVar changed_;
+  const void* ending_ FW_GUARDED_BY(mutex_) = nullptr;
+  std::string_view operation_ FW_GUARDED_BY(mutex_);  // empty: not told
+  std::string peer_ FW_GUARDED_BY(mutex_);
+  bool done_ FW_GUARDED_BY(mutex_) = false;
+  bool settled_ FW_GUARDED_BY(mutex_) = false;
+  Status status_ FW_GUARDED_BY(mutex_);
+  mutable std::string explanation_ FW_GUARDED_BY(mutex_);  // until it is logged
+  mutable std::optional<std::chrono::steady_clock::time_point> explained_at_ FW_GUARDED_BY(mutex_);
+  Callbacks callbacks_ FW_GUARDED_BY(mutex_);
+  Callbacks settled_callbacks_ FW_GUARDED_BY(mutex_);
 };
 
 }  // namespace farwrite::core

@@ -20,7 +20,7 @@
 #include "core/deadline.h"
 #include "core/fork_guard.h"
 #include "core/inside.h"
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "core/signals_blocked.h"
 #include "core/start_thread.h"
 #include "core/unique_fd.h"
@@ -78,34 +78,31 @@ class EventLoop::State {
     int fd = kNoFd;
   };
 
-  using Mutex = OrderedMutex<LockRank::kEventLoop>;
-  using Lock = std::unique_lock<Mutex>;
-
   void run();
   void run_posted();
   void run_fd(std::uint64_t id, std::uint32_t ready);
   void run_due_timers();
   int wait_ms();
   void wake();
-  void end_turn(Lock& lock);
+  void end_turn();
   template <typename IsRunning>
-  void wait_while_running(Lock& lock, IsRunning is_running);
+  void wait_while_running(IsRunning is_running) FW_REQUIRES(mutex_);
 
   const void* const owner_;
   UniqueFd epoll_;
   UniqueFd wake_;
   pthread_t thread_{};
 
-  Mutex mutex_;  // guards everything below; never held while a callback runs or is destroyed
-  OrderedCondition turn_ended_;
-  bool stopping_ = false;
-  Turn turn_;
-  std::uint64_t turns_ended_ = 0;
-  std::uint64_t next_id_ = 1;
-  std::map<std::uint64_t, std::shared_ptr<Watch>> watches_;
-  std::map<int, std::uint64_t> watch_of_fd_;
-  std::map<TimerId, Timer> timers_;
-  std::vector<std::function<void()>> posted_;
+  Mutex mutex_{LockRank::kEventLoop};  // never held while a callback runs or is destroyed
+  CondVar turn_ended_;
+  bool stopping_ FW_GUARDED_BY(mutex_) = false;
+  Turn turn_ FW_GUARDED_BY(mutex_);
+  std::uint64_t turns_ended_ FW_GUARDED_BY(mutex_) = 0;
+  std::uint64_t next_id_ FW_GUARDED_BY(mutex_) = 1;
+  std::map<std::uint64_t, std::shared_ptr<Watch>> watches_ FW_GUARDED_BY(mutex_);
+  std::map<int, std::uint64_t> watch_of_fd_ FW_GUARDED_BY(mutex_);
+  std::map<TimerId, Timer> timers_ FW_GUARDED_BY(mutex_);
+  std::vector<std::function<void()>> posted_ FW_GUARDED_BY(mutex_);
 };
 
 Status EventLoop::State::open() {
@@ -155,7 +152,7 @@ Status EventLoop::State::start_thread(const std::shared_ptr<State>& state, std::
 
 void EventLoop::State::stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     stopping_ = true;
     wake();
   }
@@ -167,18 +164,17 @@ void EventLoop::State::stop() {
   // Moved out, because destroying a callback may run code that calls this loop again.
   decltype(watches_) watches;
   decltype(timers_) timers;
-  std::unique_lock lock(mutex_);
+  const Lock lock(mutex_);
   watches.swap(watches_);
   timers.swap(timers_);
   watch_of_fd_.clear();
-  lock.unlock();
 }
 
 Status EventLoop::State::add_fd(int fd, std::uint32_t events, FdCallback callback) {
   auto watch = std::make_shared<Watch>(Watch{fd, events, std::move(callback)});
   const std::string operation = "watch descriptor " + std::to_string(fd);
   const ErrorContext where{.operation = operation};
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (watch_of_fd_.contains(fd)) {
     return Status::error(StatusCode::kAlreadyExists, where, "the loop already watches it",
                          "remove it before it is closed or added again");
@@ -201,7 +197,7 @@ Status EventLoop::State::add_fd(int fd, std::uint32_t events, FdCallback callbac
 }
 
 Status EventLoop::State::modify_fd(int fd, std::uint32_t events) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const auto found = watch_of_fd_.find(fd);
   const std::string operation = "change events of descriptor " + std::to_string(fd);
   if (found == watch_of_fd_.end()) {
@@ -222,7 +218,7 @@ Status EventLoop::State::modify_fd(int fd, std::uint32_t events) {
 void EventLoop::State::remove_fd(int fd) {
   if (fd < 0) return;  // nothing was ever watched there, but a timer's turn carries kNoFd
   std::shared_ptr<Watch> removed;  // declared before the lock, so destroyed after it
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   const auto found = watch_of_fd_.find(fd);
   if (found != watch_of_fd_.end()) {
     // Fails if the caller closed it too early, which has taken it out of the set as well.
@@ -233,11 +229,11 @@ void EventLoop::State::remove_fd(int fd) {
     watch_of_fd_.erase(found);
   }
   // Also when something else has just removed it: the promise is made to both.
-  wait_while_running(lock, [fd](const Turn& turn) { return turn.fd == fd; });
+  wait_while_running([fd](const Turn& turn) { return turn.fd == fd; });
 }
 
 void EventLoop::State::post(std::function<void()> function) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   // When dropped, `function` is destroyed by the caller's frame, after the lock.
   if (stopping_) return;
   posted_.push_back(std::move(function));
@@ -250,7 +246,7 @@ EventLoop::TimerId EventLoop::State::every(std::chrono::nanoseconds period,
   period = std::clamp<std::chrono::nanoseconds>(period, std::chrono::milliseconds(1),
                                                 std::chrono::hours(24 * 365 * 100));
   auto shared_callback = std::make_shared<std::function<void()>>(std::move(callback));
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const TimerId id = next_id_++;
   timers_.emplace(id, Timer{period, Clock::now() + period, std::move(shared_callback)});
   wake();
@@ -259,28 +255,29 @@ EventLoop::TimerId EventLoop::State::every(std::chrono::nanoseconds period,
 
 void EventLoop::State::cancel_timer(TimerId id) {
   std::shared_ptr<std::function<void()>> removed;
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   const auto found = timers_.find(id);
   if (found != timers_.end()) {
     removed = std::move(found->second.callback);
     timers_.erase(found);
   }
-  wait_while_running(lock, [id](const Turn& turn) { return turn.id == id; });
+  wait_while_running([id](const Turn& turn) { return turn.id == id; });
 }
 
 // Waits for the end of the turn under way, if it is the one asked about, and for no later one.
 template <typename IsRunning>
-void EventLoop::State::wait_while_running(Lock& lock, IsRunning is_running) {
+void EventLoop::State::wait_while_running(IsRunning is_running) {
   if (on_loop_thread() || turn_.id == 0 || !is_running(turn_)) return;
   const std::uint64_t ended = turns_ended_;
-  turn_ended_.wait(lock, [&] { return turns_ended_ != ended; });
+  turn_ended_.wait(mutex_, [&]() FW_REQUIRES(mutex_) { return turns_ended_ != ended; });
 }
 
-void EventLoop::State::end_turn(Lock& lock) {
-  lock.lock();
-  turn_ = Turn{};
-  ++turns_ended_;
-  lock.unlock();
+void EventLoop::State::end_turn() {
+  {
+    const Lock lock(mutex_);
+    turn_ = Turn{};
+    ++turns_ended_;
+  }
   turn_ended_.notify_all();
 }
 
@@ -297,7 +294,7 @@ void EventLoop::State::run() {
     }
     // Asked after the wait, and before posted functions are taken: what was posted before the stop
     // is in the queue by now.
-    std::unique_lock lock(mutex_);
+    Lock lock(mutex_);
     const bool last = stopping_;
     lock.unlock();
     run_posted();
@@ -310,7 +307,7 @@ void EventLoop::State::run() {
 void EventLoop::State::run_posted() {
   std::vector<std::function<void()>> batch;
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     batch.swap(posted_);
   }
   for (std::function<void()>& function : batch) {
@@ -326,7 +323,7 @@ void EventLoop::State::run_fd(std::uint64_t id, std::uint32_t ready) {
     [[maybe_unused]] const ssize_t ignored = ::read(wake_.get(), &wakes, sizeof wakes);
     return;
   }
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   // An event of this batch may be older than a removal, a stop, or a change of the events.
   const auto found = watches_.find(id);
   if (stopping_ || found == watches_.end()) return;
@@ -337,12 +334,12 @@ void EventLoop::State::run_fd(std::uint64_t id, std::uint32_t ready) {
   lock.unlock();
   watch->callback(ready);
   watch.reset();  // before the turn ends: a remover is promised that the callback is destroyed
-  end_turn(lock);
+  end_turn();
 }
 
 void EventLoop::State::run_due_timers() {
   std::vector<TimerId> due;
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   const Clock::time_point now = Clock::now();
   for (auto& [id, timer] : timers_) {
     if (timer.due > now) continue;
@@ -359,13 +356,13 @@ void EventLoop::State::run_due_timers() {
     lock.unlock();
     (*callback)();
     callback.reset();
-    end_turn(lock);
+    end_turn();
     lock.lock();
   }
 }
 
 int EventLoop::State::wait_ms() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   // A callback may have posted or stopped before its own turn drained the eventfd.
   if (stopping_ || !posted_.empty()) return 0;
   Clock::time_point first = Clock::time_point::max();

@@ -4,11 +4,11 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "core/left_to_parent.h"
+#include "core/mutex.h"
 
 namespace farwrite::core {
 namespace internal {
@@ -37,9 +37,9 @@ void count_fork() { internal::process_generation.fetch_add(1, std::memory_order_
 
 void keep_for_ever(std::shared_ptr<void> thing) {
   // Never destroyed, so that it goes on to refer to them while the process ends.
-  static std::mutex mutex;
+  static Mutex mutex;
   static auto* const things = new std::vector<std::shared_ptr<void>>;
-  const std::lock_guard lock(mutex);
+  const Lock lock(mutex);
   things->push_back(std::move(thing));
 }
 

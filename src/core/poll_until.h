@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "core/deadline.h"
+#include "core/mutex.h"
 
 namespace farwrite::core {
 
@@ -20,6 +21,11 @@ bool poll_until(Holds holds, Deadline deadline) {
     pause = std::min<std::chrono::nanoseconds>(pause * 2, std::chrono::milliseconds(1));
   }
   return true;
+}
+
+inline bool lock_until(Mutex& mutex, Deadline deadline)
+    FW_TRY_ACQUIRE(true, mutex) FW_NO_THREAD_SAFETY_ANALYSIS {
+  return poll_until([&mutex] { return mutex.try_lock(); }, deadline);
 }
 
 }  // namespace farwrite::core

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "core/mutex.h"
 #include "core/tcp_socket.h"
 #include "core/tls_stream.h"
 #include "core/with_memory.h"
@@ -79,7 +80,7 @@ TlsStream::TlsStream(const TlsLibrary& library, UniqueFd socket, const Digest& k
       incoming_(new (std::nothrow) std::byte[kIncomingBytes]) {}
 
 Status TlsStream::start(ssl_ctx_st* context, TlsSide side) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const Lock lock(mutex_);
   library_.ERR_clear_error();
   if (context != nullptr) {
     ssl_ = library_.SSL_new(context);
@@ -158,7 +159,7 @@ Status TlsStream::establish(Deadline deadline, std::string_view operation) {
 }
 
 Status TlsStream::step(std::string_view operation, bool& done) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const Lock lock(mutex_);
   while (true) {
     library_.ERR_clear_error();
     const int result = library_.SSL_do_handshake(ssl_);
@@ -207,7 +208,7 @@ Status TlsStream::refusal(std::string_view operation) const {
 Status TlsStream::wait_until_flushed(Deadline deadline, std::string_view operation) {
   while (true) {
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const Lock lock(mutex_);
       // What broke the connection may have sent its reason before: read on.
       if (flush_locked() || send_error_ != 0) return Status();
     }

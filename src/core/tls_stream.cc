@@ -9,6 +9,8 @@
 #include <limits>
 #include <utility>
 
+#include "core/mutex.h"
+
 namespace farwrite::core {
 namespace {
 
@@ -70,7 +72,7 @@ class Offer {
 }  // namespace
 
 TlsStream::~TlsStream() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const Lock lock(mutex_);
   say_good_bye_locked();
   if (ssl_ != nullptr) library_.SSL_free(ssl_);
   ::explicit_bzero(key_.data(), key_.size());
@@ -115,7 +117,7 @@ bool TlsStream::encrypt_locked(const std::byte* data, std::size_t size) {
 
 ByteStream::Moved TlsStream::send(const iovec* pieces, std::size_t count) {
   std::array<std::byte, kPlainBytes> room;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const Lock lock(mutex_);
   if (!flush_locked()) {
     return send_error_ != 0 ? Moved{State::kEnded, 0, send_error_} : Moved{};
   }
@@ -152,7 +154,7 @@ ByteStream::Moved TlsStream::receive(const iovec* pieces, std::size_t count) {
     while (at < pieces[piece].iov_len) {
       Moved moved;
       {
-        const std::lock_guard<std::mutex> lock(mutex_);
+        const Lock lock(mutex_);
         moved = read_locked(data + at, pieces[piece].iov_len - at);
       }
       at += moved.bytes;
@@ -162,7 +164,7 @@ ByteStream::Moved TlsStream::receive(const iovec* pieces, std::size_t count) {
         const Arrived arrived = take_in();
         if (arrived == Arrived::kBytes) continue;
         if (arrived == Arrived::kEnd) {
-          const std::lock_guard<std::mutex> lock(mutex_);
+          const Lock lock(mutex_);
           const bool cut_off = socket_error_ == 0 && !said_good_bye_;
           moved = end_locked(cut_off ? ECONNRESET : socket_error_);
         }
@@ -237,7 +239,7 @@ bool TlsStream::feed_locked() {
 }
 
 bool TlsStream::has_unread() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const Lock lock(mutex_);
   if (ended_ || whole_records() > 0 || library_.SSL_pending(ssl_) > 0) return true;
   const char* data = nullptr;
   return library_.BIO_ctrl(in_, TlsLibrary::kBioControlInfo, 0, &data) > 0;
@@ -245,7 +247,7 @@ bool TlsStream::has_unread() const {
 
 void TlsStream::end_sending() {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const Lock lock(mutex_);
     say_good_bye_locked();
   }
   ByteStream::end_sending();
@@ -253,7 +255,7 @@ void TlsStream::end_sending() {
 
 void TlsStream::shutdown() {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const Lock lock(mutex_);
     say_good_bye_locked();
   }
   ByteStream::shutdown();

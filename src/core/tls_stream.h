@@ -9,10 +9,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 
 #include "core/byte_stream.h"
 #include "core/fork_guard.h"
+#include "core/mutex.h"
 #include "core/sha256.h"
 #include "core/tls_library.h"
 
@@ -67,15 +67,15 @@ class TlsStream final : public ByteStream {
   Status step(std::string_view operation, bool& done);
   Status wait_until_flushed(Deadline deadline, std::string_view operation);
   // Out of OpenSSL's memory into the socket. False if something is left, or the connection broke.
-  bool flush_locked();
-  bool encrypt_locked(const std::byte* data, std::size_t size);
-  Moved read_locked(std::byte* data, std::size_t size);
+  bool flush_locked() FW_REQUIRES(mutex_);
+  bool encrypt_locked(const std::byte* data, std::size_t size) FW_REQUIRES(mutex_);
+  Moved read_locked(std::byte* data, std::size_t size) FW_REQUIRES(mutex_);
   Arrived take_in();
   // Gives OpenSSL the whole records that are there; false if there is none.
-  bool feed_locked();
+  bool feed_locked() FW_REQUIRES(mutex_);
   std::size_t whole_records() const;
-  void say_good_bye_locked();
-  Moved end_locked(int error);
+  void say_good_bye_locked() FW_REQUIRES(mutex_);
+  Moved end_locked(int error) FW_REQUIRES(mutex_);
   Status refusal(std::string_view operation) const;
 
   const TlsLibrary& library_;
@@ -85,18 +85,19 @@ class TlsStream final : public ByteStream {
   const std::uint64_t records_per_key_;
 
   // OpenSSL's object is for one thread at a time. A leaf: nothing is called with it held.
-  mutable std::mutex mutex_;
-  ssl_st* ssl_ = nullptr;
-  bio_st* in_ = nullptr;       // records for OpenSSL, whole ones; owned by ssl_
-  bio_st* out_ = nullptr;      // records of OpenSSL; owned by ssl_
-  std::size_t flushed_ = 0;    // of the bytes in out_, those the socket has
-  std::size_t untold_ = 0;     // bytes encrypted, of which the caller does not know yet
-  std::uint64_t records_ = 0;  // sent under the present key
-  bool established_ = false;
-  bool said_good_bye_ = false;
-  bool ended_ = false;
-  int error_ = 0;       // why it ended
-  int send_error_ = 0;  // why nothing can be sent any more
+  mutable Mutex mutex_;
+  ssl_st* ssl_ FW_GUARDED_BY(mutex_) = nullptr;
+  bio_st* in_ FW_GUARDED_BY(mutex_) = nullptr;     // records for OpenSSL, whole ones; owned by ssl_
+  bio_st* out_ FW_GUARDED_BY(mutex_) = nullptr;    // records of OpenSSL; owned by ssl_
+  std::size_t flushed_ FW_GUARDED_BY(mutex_) = 0;  // of the bytes in out_, those the socket has
+  std::size_t untold_ FW_GUARDED_BY(mutex_) =
+      0;  // bytes encrypted, of which the caller does not know yet
+  std::uint64_t records_ FW_GUARDED_BY(mutex_) = 0;  // sent under the present key
+  bool established_ FW_GUARDED_BY(mutex_) = false;
+  bool said_good_bye_ FW_GUARDED_BY(mutex_) = false;
+  bool ended_ FW_GUARDED_BY(mutex_) = false;
+  int error_ FW_GUARDED_BY(mutex_) = 0;       // why it ended
+  int send_error_ FW_GUARDED_BY(mutex_) = 0;  // why nothing can be sent any more
 
   // The receiving thread's own: what came from the socket, [taken_, arrived_).
   const std::unique_ptr<std::byte[]> incoming_;  // of kIncomingBytes

@@ -13,13 +13,13 @@
 #include <fstream>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "core/fork_guard.h"
 #include "core/log.h"
+#include "core/mutex.h"
 #include "core/trace_ring.h"
 #include "core/unique_fd.h"
 
@@ -47,7 +47,7 @@ class Recorder {
   TraceRing* take(std::uint32_t thread) {
     std::array<char, 16> name{};
     (void)::pthread_getname_np(::pthread_self(), name.data(), name.size());
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const Lock lock(mutex_);
     if (thread_names_.size() < kMaxNamedThreads) thread_names_[thread] = name.data();
     if (idle_.empty()) return &rings_.emplace_back();
     TraceRing* const ring = idle_.back();
@@ -56,13 +56,13 @@ class Recorder {
   }
 
   void give_back(TraceRing* ring) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const Lock lock(mutex_);
     idle_.push_back(ring);
   }
 
   TraceSnapshot snapshot() {
     TraceSnapshot snapshot;
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const Lock lock(mutex_);
     for (const TraceRing& ring : rings_) ring.copy_to(snapshot);
     snapshot.threads.assign(thread_names_.begin(), thread_names_.end());
     return snapshot;
@@ -70,28 +70,28 @@ class Recorder {
 
   // Whether events were added since the last call.
   bool has_news() {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const Lock lock(mutex_);
     std::uint64_t added = 0;
     for (const TraceRing& ring : rings_) added += ring.added();
     return std::exchange(written_, added) != added;
   }
 
   void clear() {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const Lock lock(mutex_);
     for (TraceRing& ring : rings_) ring.clear();
     written_.reset();
   }
 
-  std::mutex& writing() { return writing_; }
+  Mutex& writing() { return writing_; }
 
  private:
   const std::uint64_t generation_;
-  std::mutex mutex_;
-  std::deque<TraceRing> rings_;
-  std::vector<TraceRing*> idle_;
-  std::map<std::uint32_t, std::string> thread_names_;
-  std::optional<std::uint64_t> written_;
-  std::mutex writing_;
+  Mutex mutex_;
+  std::deque<TraceRing> rings_ FW_GUARDED_BY(mutex_);
+  std::vector<TraceRing*> idle_ FW_GUARDED_BY(mutex_);
+  std::map<std::uint32_t, std::string> thread_names_ FW_GUARDED_BY(mutex_);
+  std::optional<std::uint64_t> written_ FW_GUARDED_BY(mutex_);
+  Mutex writing_;  // one file at a time
 };
 
 std::atomic<Recorder*> the_recorder{nullptr};
@@ -229,7 +229,7 @@ std::string trace_json() {
 Status write_trace() {
   if (!trace_on()) return Status();
   Recorder& current = recorder();
-  const std::lock_guard<std::mutex> lock(current.writing());
+  const Lock lock(current.writing());
   if (!current.has_news()) return Status();
   return write_file(trace_file(), trace_json());
 }

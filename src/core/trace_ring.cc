@@ -6,6 +6,8 @@
 #include <functional>
 #include <queue>
 
+#include "core/mutex.h"
+
 namespace farwrite::core {
 namespace {
 
@@ -117,7 +119,7 @@ class Rows {
 }  // namespace
 
 void TraceRing::add(const TraceEvent& event, std::uint32_t thread) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const Lock lock(mutex_);
   KeptEvent kept{event, number_of(event.peer), thread};
   kept.event.peer = {};
   if (events_.size() < capacity_) {
@@ -137,7 +139,7 @@ std::uint32_t TraceRing::number_of(std::string_view peer) {
 }
 
 void TraceRing::copy_to(TraceSnapshot& snapshot) const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const Lock lock(mutex_);
   const auto first_peer = static_cast<std::uint32_t>(snapshot.peers.size());
   snapshot.peers.insert(snapshot.peers.end(), peers_.begin(), peers_.end());
   for (KeptEvent kept : events_) {
@@ -148,12 +150,12 @@ void TraceRing::copy_to(TraceSnapshot& snapshot) const {
 }
 
 std::uint64_t TraceRing::added() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const Lock lock(mutex_);
   return added_;
 }
 
 void TraceRing::clear() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const Lock lock(mutex_);
   events_.clear();
   peers_.clear();
   added_ = 0;

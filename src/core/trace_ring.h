@@ -3,11 +3,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/mutex.h"
 #include "core/trace.h"
 
 namespace farwrite::core {
@@ -38,13 +38,13 @@ class TraceRing {
   void clear();
 
  private:
-  std::uint32_t number_of(std::string_view peer);
+  std::uint32_t number_of(std::string_view peer) FW_REQUIRES(mutex_);
 
   const std::size_t capacity_;
-  mutable std::mutex mutex_;
-  std::vector<KeptEvent> events_;
-  std::vector<std::string> peers_;
-  std::uint64_t added_ = 0;
+  mutable Mutex mutex_;
+  std::vector<KeptEvent> events_ FW_GUARDED_BY(mutex_);
+  std::vector<std::string> peers_ FW_GUARDED_BY(mutex_);
+  std::uint64_t added_ FW_GUARDED_BY(mutex_) = 0;
 };
 
 // The JSON of a snapshot, for the process `pid` called `process`.

@@ -3,20 +3,21 @@
 #include <utility>
 
 #include "core/channel_end.h"
+#include "core/mutex.h"
 
 namespace farwrite::device {
 
 template <typename Holds>
-bool ChannelLife::wait(std::unique_lock<Mutex>& lock, core::Deadline deadline, Holds holds) {
+bool ChannelLife::wait(core::Deadline deadline, Holds holds) {
   while (!holds()) {
     if (deadline.expired()) return false;
-    changed_.wait_for(lock, deadline.turn());
+    changed_.wait_for(mutex_, deadline.turn());
   }
   return true;
 }
 
 ChannelLife::Change ChannelLife::peer_is(PeerState state, const Status& reason, bool good_order) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   const PeerState before = peer_state_.load();
   if (before == state || before >= PeerState::kClosed) return {};
   if (state >= PeerState::kClosed) {
@@ -29,14 +30,14 @@ ChannelLife::Change ChannelLife::peer_is(PeerState state, const Status& reason, 
 }
 
 std::optional<Status> ChannelLife::take_silence_to_warn_of() {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   if (peer_state_.load() != PeerState::kSilent) return std::nullopt;
   if (std::exchange(silence_warned_, true)) return std::nullopt;
   return silence_reason_;
 }
 
 Status ChannelLife::peer_reason() const {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   return peer_reason_;
 }
 
@@ -49,27 +50,27 @@ Status ChannelLife::unusable(std::string_view operation, const std::string& peer
 }
 
 bool ChannelLife::left_in_good_order() const {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   return good_order_;
 }
 
 bool ChannelLife::peer_lingers() const {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   return peer_state_.load() == PeerState::kClosed && good_order_ && !peer_gone_.load();
 }
 
 void ChannelLife::readers_are_gone() {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   readers_gone_.store(true);
 }
 
 void ChannelLife::lanes_are_drained() {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   drained_.store(true);
 }
 
 void ChannelLife::set_end_handler(EndHandler handler) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   handler.swap(end_handler_);  // the one before may own anything: it goes after the lock
 }
 
@@ -78,7 +79,7 @@ void ChannelLife::call_end_handler_if_due() {
   bool good_order = false;
   Status reason;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (!drained_ || closing_ || !end_handler_) return;
     handler.swap(end_handler_);
     ++end_handlers_running_;
@@ -87,7 +88,7 @@ void ChannelLife::call_end_handler_if_due() {
   }
   handler(good_order, reason);
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     --end_handlers_running_;
   }
   changed_.notify_all();
@@ -95,21 +96,21 @@ void ChannelLife::call_end_handler_if_due() {
 
 bool ChannelLife::drop_end_handler(core::Deadline deadline) {
   EndHandler handler;  // may own anything: goes after the lock
-  std::unique_lock lock(mutex_);
+  core::Lock lock(mutex_);
   handler.swap(end_handler_);
-  return wait(lock, deadline, [this] { return end_handlers_running_ == 0; });
+  return wait(deadline, [this]() FW_REQUIRES(mutex_) { return end_handlers_running_ == 0; });
 }
 
 ChannelLife::Turn ChannelLife::begin_settling(core::Deadline deadline) {
-  std::unique_lock lock(mutex_);
-  if (!wait(lock, deadline, [this] { return !settling_; })) return Turn::kBusy;
+  core::Lock lock(mutex_);
+  if (!wait(deadline, [this]() FW_REQUIRES(mutex_) { return !settling_; })) return Turn::kBusy;
   if (closed_ && close_status_.ok()) return Turn::kOver;
   settling_ = true;
   return Turn::kMine;
 }
 
 bool ChannelLife::resume_settling() {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   if (!closing_ || closed_ || settling_) return false;
   settling_ = true;
   return true;
@@ -117,7 +118,7 @@ bool ChannelLife::resume_settling() {
 
 void ChannelLife::end_settling(bool closed, const Status& status) {
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     settling_ = false;
     if (closed) {
       closed_ = true;
@@ -128,29 +129,29 @@ void ChannelLife::end_settling(bool closed, const Status& status) {
 }
 
 bool ChannelLife::fin_is_due() const {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   if (fin_sent_) return false;
   return closed_ || (drained_ && peer_state_.load() == PeerState::kClosed);
 }
 
 void ChannelLife::fin_is_sent() {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   fin_sent_ = true;
 }
 
 void ChannelLife::fin_is_received() {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   fin_received_ = true;
 }
 
 bool ChannelLife::finish_is_due() const {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   return closed_ && !finished_ && ((fin_sent_ && fin_received_) || readers_gone_);
 }
 
 ChannelLife::Turn ChannelLife::begin_finishing(core::Deadline deadline) {
-  std::unique_lock lock(mutex_);
-  if (!wait(lock, deadline, [this] { return !finishing_; })) return Turn::kBusy;
+  core::Lock lock(mutex_);
+  if (!wait(deadline, [this]() FW_REQUIRES(mutex_) { return !finishing_; })) return Turn::kBusy;
   if (finished_) return Turn::kOver;
   finishing_ = true;
   return Turn::kMine;
@@ -158,7 +159,7 @@ ChannelLife::Turn ChannelLife::begin_finishing(core::Deadline deadline) {
 
 void ChannelLife::end_finishing(bool finished) {
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     finishing_ = false;
     finished_ = finished;
   }

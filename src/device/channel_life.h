@@ -16,7 +16,7 @@
 #include <string_view>
 
 #include "core/deadline.h"
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "farwrite/channel.h"
 #include "farwrite/status.h"
 
@@ -80,7 +80,10 @@ class ChannelLife {
   // For a close() that ended early: whether something is left for the caller to do now.
   bool resume_settling();
   // In the thread that settles: whether the channel has closed before.
-  bool closed_before() const { return closed_; }
+  bool closed_before() const {
+    const core::Lock lock(mutex_);
+    return closed_;
+  }
   // `closed`: the channel has closed, with `status`.
   void end_settling(bool closed, const Status& status);
 
@@ -95,33 +98,31 @@ class ChannelLife {
   void end_finishing(bool finished);
 
  private:
-  using Mutex = core::OrderedMutex<core::LockRank::kChannelLife>;
-
   // False after the deadline.
   template <typename Holds>
-  bool wait(std::unique_lock<Mutex>& lock, core::Deadline deadline, Holds holds);
+  bool wait(core::Deadline deadline, Holds holds) FW_REQUIRES(mutex_) FW_NO_THREAD_SAFETY_ANALYSIS;
 
-  mutable Mutex mutex_;
-  core::OrderedCondition changed_;
+  mutable core::Mutex mutex_{core::LockRank::kChannelLife};
+  core::CondVar changed_;
   // What is atomic changes under the mutex, and is read without it.
   std::atomic<PeerState> peer_state_{PeerState::kAlive};
   std::atomic<bool> peer_gone_{false};
   std::atomic<bool> readers_gone_{false};
   std::atomic<bool> closing_{false};
   std::atomic<bool> drained_{false};
-  Status peer_reason_;
-  bool good_order_ = false;
-  Status silence_reason_;        // while the peer is silent
-  bool silence_warned_ = false;  // and the user knows
-  EndHandler end_handler_;
-  std::uint32_t end_handlers_running_ = 0;
-  bool settling_ = false;
-  bool closed_ = false;
-  Status close_status_;
-  bool fin_sent_ = false;
-  bool fin_received_ = false;
-  bool finishing_ = false;
-  bool finished_ = false;
+  Status peer_reason_ FW_GUARDED_BY(mutex_);
+  bool good_order_ FW_GUARDED_BY(mutex_) = false;
+  Status silence_reason_ FW_GUARDED_BY(mutex_);        // while the peer is silent
+  bool silence_warned_ FW_GUARDED_BY(mutex_) = false;  // and the user knows
+  EndHandler end_handler_ FW_GUARDED_BY(mutex_);
+  std::uint32_t end_handlers_running_ FW_GUARDED_BY(mutex_) = 0;
+  bool settling_ FW_GUARDED_BY(mutex_) = false;
+  bool closed_ FW_GUARDED_BY(mutex_) = false;
+  Status close_status_ FW_GUARDED_BY(mutex_);
+  bool fin_sent_ FW_GUARDED_BY(mutex_) = false;
+  bool fin_received_ FW_GUARDED_BY(mutex_) = false;
+  bool finishing_ FW_GUARDED_BY(mutex_) = false;
+  bool finished_ FW_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace farwrite::device

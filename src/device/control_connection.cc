@@ -3,10 +3,10 @@
 #include <sys/epoll.h>
 
 #include <array>
-#include <mutex>
 #include <utility>
 
 #include "core/channel_end.h"
+#include "core/mutex.h"
 #include "core/status_wire.h"
 
 namespace farwrite::device {
@@ -34,13 +34,14 @@ ControlConnection::~ControlConnection() { close(); }
 Status ControlConnection::start() {
   // What came with the handshake is in the stream already: the descriptor will not announce it, but
   // it has room to send, and that wakes the loop just as well.
+  const core::Lock lock(mutex_);
   std::uint32_t events = EPOLLIN;
   if (stream_->has_unread()) events |= EPOLLOUT;
   return loop_.add_fd(stream_->fd(), events, [this](std::uint32_t ready) { on_events(ready); });
 }
 
 void ControlConnection::send(FrameType type, ByteView body) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   if (ended_ || sending_ended_ || stream_ == nullptr) return;
   const std::vector<std::byte> frame = encode_frame(type, body);
   const bool was_empty = outgoing_.empty();
@@ -52,12 +53,12 @@ void ControlConnection::send(FrameType type, ByteView body) {
 }
 
 bool ControlConnection::all_sent() {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   return outgoing_.empty() || ended_ || stream_ == nullptr;
 }
 
 bool ControlConnection::end_sending() {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   if (ended_ || stream_ == nullptr || sending_ended_) return true;
   if (!outgoing_.empty()) return false;
   sending_ended_ = true;
@@ -68,13 +69,13 @@ bool ControlConnection::end_sending() {
 void ControlConnection::close() {
   int fd = -1;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     ended_ = true;
     if (stream_ != nullptr) fd = stream_->fd();
   }
   if (fd < 0) return;
   loop_.remove_fd(fd);
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   stream_.reset();
 }
 
@@ -83,7 +84,7 @@ void ControlConnection::on_events(std::uint32_t events) {
   if ((events & EPOLLOUT) != 0) {
     Status failed;
     {
-      const std::lock_guard lock(mutex_);
+      const core::Lock lock(mutex_);
       failed = flush_locked();
       if (stream_ != nullptr) more = stream_->has_unread();
       if (outgoing_.empty() && stream_ != nullptr) (void)loop_.modify_fd(stream_->fd(), EPOLLIN);
@@ -100,7 +101,7 @@ void ControlConnection::on_readable() {
   std::array<std::byte, 16 * 1024> buffer;
   core::ByteStream::Moved moved;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (ended_) return;
     const iovec piece{buffer.data(), buffer.size()};
     moved = stream_->receive(&piece, 1);
@@ -130,7 +131,7 @@ void ControlConnection::on_readable() {
 
 void ControlConnection::end(const Status& reason) {
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (ended_.exchange(true)) return;
     loop_.remove_fd(stream_->fd());
     stream_->shutdown();  // the peer must not treat it as alive

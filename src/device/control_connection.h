@@ -8,7 +8,7 @@
 
 #include "core/byte_stream.h"
 #include "core/event_loop.h"
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "device/frame.h"
 #include "farwrite/bytes.h"
 #include "farwrite/status.h"
@@ -49,17 +49,17 @@ class ControlConnection {
   void on_readable();
   void end(const Status& reason);
   // Sends from the queue; returns what went wrong, if anything.
-  Status flush_locked();
+  Status flush_locked() FW_REQUIRES(mutex_);
 
   core::EventLoop& loop_;
   const OnFrame on_frame_;
   const OnEnd on_end_;
   FrameSplitter splitter_;  // loop's thread only
 
-  core::OrderedMutex<core::LockRank::kControlConnection> mutex_;
-  std::unique_ptr<core::ByteStream> stream_;  // null once closed
-  std::vector<std::byte> outgoing_;
-  bool sending_ended_ = false;
+  core::Mutex mutex_{core::LockRank::kControlConnection};
+  std::unique_ptr<core::ByteStream> stream_ FW_GUARDED_BY(mutex_);  // null once closed
+  std::vector<std::byte> outgoing_ FW_GUARDED_BY(mutex_);
+  bool sending_ended_ FW_GUARDED_BY(mutex_) = false;
   std::atomic<bool> ended_{false};
 };
 

@@ -1,7 +1,8 @@
 #include "device/control_requests.h"
 
-#include <mutex>
 #include <utility>
+
+#include "core/mutex.h"
 
 namespace farwrite::device {
 
@@ -9,7 +10,7 @@ Result<std::optional<ReplyMessage>> ControlRequests::ask(std::uint64_t number,
                                                          core::Deadline deadline,
                                                          const std::function<void()>& send,
                                                          const std::function<Status()>& ended) {
-  std::unique_lock lock(mutex_);
+  core::Lock lock(mutex_);
   FARWRITE_RETURN_IF_ERROR(ended());
   const auto entry = waiting_.try_emplace(number).first;
   lock.unlock();
@@ -19,7 +20,7 @@ Result<std::optional<ReplyMessage>> ControlRequests::ask(std::uint64_t number,
   while (!entry->second.has_value() && !deadline.expired()) {
     over = ended();
     if (!over.ok()) break;
-    changed_.wait_for(lock, deadline.turn());
+    changed_.wait_for(mutex_, deadline.turn());
   }
   std::optional<ReplyMessage> reply = std::move(entry->second);
   waiting_.erase(entry);
@@ -28,7 +29,7 @@ Result<std::optional<ReplyMessage>> ControlRequests::ask(std::uint64_t number,
 }
 
 bool ControlRequests::answer(ReplyMessage& reply, const std::function<bool()>& accept) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   const auto waiting = waiting_.find(reply.request);
   if (waiting == waiting_.end() || !accept()) return false;
   waiting->second = std::move(reply);
@@ -38,7 +39,7 @@ bool ControlRequests::answer(ReplyMessage& reply, const std::function<bool()>& a
 
 void ControlRequests::look_again() {
   {
-    const std::lock_guard lock(mutex_);  // who waits has looked before, or will after this
+    const core::Lock lock(mutex_);  // who waits has looked before, or will after this
   }
   changed_.notify_all();
 }

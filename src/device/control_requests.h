@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "core/deadline.h"
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "device/control_messages.h"
 #include "farwrite/status.h"
 
@@ -34,9 +34,9 @@ class ControlRequests {
 
  private:
   std::atomic<std::uint64_t> next_{1};
-  core::OrderedMutex<core::LockRank::kControlRequests> mutex_;
-  core::OrderedCondition changed_;
-  std::map<std::uint64_t, std::optional<ReplyMessage>> waiting_;  // by number
+  core::Mutex mutex_{core::LockRank::kControlRequests};
+  core::CondVar changed_;
+  std::map<std::uint64_t, std::optional<ReplyMessage>> waiting_ FW_GUARDED_BY(mutex_);  // by number
 };
 
 }  // namespace farwrite::device

@@ -10,6 +10,7 @@
 
 #include "core/inside.h"
 #include "core/log.h"
+#include "core/mutex.h"
 #include "core/poll_until.h"
 #include "core/start_thread.h"
 #include "core/trace.h"
@@ -57,13 +58,13 @@ Status DeviceState::close(std::chrono::nanoseconds timeout) {
   }
   const core::Deadline deadline = core::Deadline::after(timeout);
   {
-    std::unique_lock lock(mutex_);
+    core::Lock lock(mutex_);
     if (!closing_.exchange(true)) {
       for (Meeting& meeting : meetings_) meeting.cut_short();
       changed_.notify_all();
     }
     while (settling_ && !deadline.expired()) {
-      changed_.wait_for(lock, deadline.turn());
+      changed_.wait_for(mutex_, deadline.turn());
     }
     if (closed_) return close_status_;
     if (settling_) {
@@ -76,7 +77,7 @@ Status DeviceState::close(std::chrono::nanoseconds timeout) {
   if (stopped.ok()) drop_everything();
   Status status;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     settling_ = false;
     closed_ = stopped.ok();
     status = closed_ ? close_status_ : stopped;
@@ -119,14 +120,14 @@ Status DeviceState::stop(core::Deadline callbacks, core::Deadline peers) {
 
 bool DeviceState::end_meetings(core::Deadline deadline) {
   const auto over = [this] {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     return std::all_of(meetings_.begin(), meetings_.end(),
                        [](const Meeting& meeting) { return meeting.over.load(); });
   };
   if (!core::poll_until(over, deadline)) return false;
   std::list<Meeting> meetings;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     meetings.swap(meetings_);
     accepted_.clear();
   }
@@ -148,7 +149,7 @@ void DeviceState::drop_everything() {
   pollers_.clear();
   std::vector<std::unique_ptr<fabric::Fabric>> fabrics;
   {
-    const std::lock_guard lock(mutex_);  // stats() may be looking
+    const core::Lock lock(mutex_);  // stats() may be looking
     for (const auto& fabric : fabrics_) {
       add_counters(closed_adapters_, fabric->registration_counters());
     }
@@ -158,7 +159,7 @@ void DeviceState::drop_everything() {
   loop_.reset();
   std::vector<std::shared_ptr<ChannelState>> finished;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     finished.swap(finished_);
   }
   finished.clear();
@@ -189,7 +190,7 @@ void DeviceState::forget(ChannelState& channel) {
   std::shared_ptr<ChannelState> forgotten;
   const ChannelStats last = channel.stats();
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     const auto found = std::find_if(channels_.begin(), channels_.end(),
                                     [&](const auto& entry) { return entry.get() == &channel; });
     if (found == channels_.end()) return;

@@ -11,6 +11,7 @@
 
 #include "core/arrival_limits.h"
 #include "core/log.h"
+#include "core/mutex.h"
 #include "core/start_thread.h"
 #include "core/status_wire.h"
 #include "device/device_state.h"
@@ -107,7 +108,7 @@ Result<std::shared_ptr<ChannelState>> DeviceState::go_live(std::shared_ptr<Chann
   const Status started = channel->start(std::move(introduction), peer_name, std::move(stream));
   if (refusal.ok()) refusal = started;
   if (refusal.ok()) {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (!closing_) {
       channels_.push_back(channel);
       channels_opened_.add();
@@ -131,19 +132,19 @@ Result<std::shared_ptr<ChannelState>> DeviceState::accept(std::chrono::nanosecon
   constexpr std::string_view kOperation = "accept";
   const core::Deadline deadline = core::Deadline::after(timeout);
   FARWRITE_RETURN_IF_ERROR(usable(kOperation));
-  std::unique_lock lock(mutex_);
+  core::Lock lock(mutex_);
   while (accepted_.empty()) {
     if (closing_) {
       return Status::error(StatusCode::kCancelled, {kOperation}, "the device was closed",
                            "open another one");
     }
     if (deadline.is_never()) {
-      changed_.wait(lock);
+      changed_.wait(mutex_);
     } else if (deadline.expired()) {
       return Status::error(StatusCode::kDeadlineExceeded, {kOperation}, "no peer connected in time",
                            "connect a peer to " + endpoint().to_string());
     } else {
-      changed_.wait_for(lock, deadline.remaining());
+      changed_.wait_for(mutex_, deadline.remaining());
     }
   }
   std::shared_ptr<ChannelState> channel = std::move(accepted_.front());
@@ -154,7 +155,7 @@ Result<std::shared_ptr<ChannelState>> DeviceState::accept(std::chrono::nanosecon
 void DeviceState::on_incoming(core::UniqueFd socket) {
   core::set_no_delay(socket.get());
   const std::string origin = core::peer_host(socket.get());
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   reap_meetings_locked();
   if (closing_) return;
   const auto crowding = core::find_crowding(meetings_, origin, core::ArrivalLimits::of_process());
@@ -217,7 +218,7 @@ void DeviceState::meet(Meeting& meeting) {
   if (ready.ok()) ready = channel->open();
   if (!ready.ok()) {
     turn_away(*meeting.stream, ready);
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     meeting.stream.reset();
     meeting.over.store(true);
     return;
@@ -231,7 +232,7 @@ void DeviceState::meet(Meeting& meeting) {
     std::unique_ptr<core::ByteStream> stream;
     Status refusal;
     {
-      const std::lock_guard lock(mutex_);
+      const core::Lock lock(mutex_);
       stream = std::move(meeting.stream);
       if (meeting.cut) {
         refusal = Status::error(StatusCode::kUnavailable, {"accept", peer_name},
@@ -242,12 +243,12 @@ void DeviceState::meet(Meeting& meeting) {
     auto live = go_live(std::move(channel), *std::move(introduction), peer_name, std::move(stream),
                         std::move(refusal));
     if (live.ok()) {
-      const std::lock_guard lock(mutex_);
+      const core::Lock lock(mutex_);
       if (!closing_) accepted_.push_back(*std::move(live));
     }
   } else {
     handshakes_refused_.add();
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (!meeting.cut) {
       core::log(core::LogLevel::kWarning,
                 "a connection was refused: " + introduction.status().message());
@@ -259,7 +260,7 @@ void DeviceState::meet(Meeting& meeting) {
 }
 
 Status DeviceState::room_for_unaccepted() const {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   const std::size_t most = most_unaccepted(identity_.lanes);
   if (accepted_.size() < most) return Status();
   return Status::error(StatusCode::kResourceExhausted, {"accept"},

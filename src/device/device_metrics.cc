@@ -1,6 +1,7 @@
 // What a device shows of itself: its metrics, and the counters of channels that are gone.
 #include <algorithm>
 
+#include "core/mutex.h"
 #include "device/device_state.h"
 #include "device/metrics.h"
 
@@ -22,7 +23,7 @@ std::string DeviceState::metrics_text() const {
   std::vector<std::shared_ptr<ChannelState>> channels;
   {
     // Together, so that a channel that goes is counted once, here or there.
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     channels = channels_;
     metrics.gone = gone_;
   }

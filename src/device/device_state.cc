@@ -5,6 +5,7 @@
 
 #include "core/inside.h"
 #include "core/log.h"
+#include "core/mutex.h"
 #include "core/option_table.h"
 #include "core/tls_library.h"
 #include "core/trace.h"
@@ -160,12 +161,12 @@ Status DeviceState::make_arena() {
   arena.on_segment = [this](const std::shared_ptr<memory::Segment>& segment) {
     auto keys = register_segment(segment);
     if (!keys.ok()) return keys.status();
-    const std::lock_guard lock(keys_mutex_);
+    const core::WriterLock lock(keys_mutex_);
     segment_keys_.emplace(segment->id(), *std::move(keys));
     return Status();
   };
   arena.on_segment_removed = [this](const std::shared_ptr<memory::Segment>& segment) {
-    const std::lock_guard lock(keys_mutex_);
+    const core::WriterLock lock(keys_mutex_);
     segment_keys_.erase(segment->id());
   };
   auto created = memory::Arena::create(std::move(arena));
@@ -227,7 +228,7 @@ Result<std::shared_ptr<RegionState>> DeviceState::allocate(std::uint64_t bytes, 
     descriptor.keys = *std::move(keys);
     descriptor.gpu = segment->gpu()->uuid();
   } else {
-    const std::shared_lock lock(keys_mutex_);
+    const core::ReaderLock lock(keys_mutex_);
     descriptor.keys = segment_keys_.at(segment->id());
   }
   auto region =
@@ -309,7 +310,7 @@ Status DeviceState::find_lendable(ByteView memory, FabricKind fabric, std::uint6
                          "lend memory that the device allocated");
   }
   offset = place->offset;
-  const std::shared_lock lock(keys_mutex_);
+  const core::ReaderLock lock(keys_mutex_);
   for (const FabricKey& candidate : segment_keys_.at(place->segment->id())) {
     if (candidate.fabric == fabric) key = candidate.key;
   }
@@ -361,7 +362,7 @@ Status DeviceState::unpublish(std::string_view name) {
 }
 
 std::vector<std::shared_ptr<ChannelState>> DeviceState::channels() const {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   return channels_;
 }
 
@@ -398,7 +399,7 @@ DeviceStats DeviceState::stats() const {
   stats.registrations = registrations_.value();
   stats.channels_opened = channels_opened_.value();
   stats.handshakes_refused = handshakes_refused_.value();
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   stats.channels_open = channels_.size();
   stats.adapters = closed_adapters_;
   stats.gpu = gpu::counters().stats();

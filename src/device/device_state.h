@@ -5,8 +5,6 @@
 #include <deque>
 #include <list>
 #include <memory>
-#include <mutex>
-#include <shared_mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,7 +14,7 @@
 #include "core/event_loop.h"
 #include "core/fork_guard.h"
 #include "core/gate.h"
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "core/tcp_socket.h"
 #include "device/channel_state.h"
 #include "device/handshake.h"
@@ -128,7 +126,7 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   Result<LocalIdentity> identity_at(bool loopback, const std::string& operation) const;
   void on_incoming(core::UniqueFd socket);
   void meet(Meeting& meeting);
-  void reap_meetings_locked();
+  void reap_meetings_locked() FW_REQUIRES(mutex_);
   // Refuses a connection: logs the reason, and sends it as far as the peer takes plain words.
   void turn_away(core::ByteStream& stream, const Status& reason);
   void tell_why(core::ByteStream& stream, const Status& reason) const;
@@ -150,7 +148,7 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   void drop_everything();
   std::vector<std::shared_ptr<ChannelState>> channels() const;
   Status usable(std::string_view operation) const;
-  void remember_locked(FabricKind fabric, const ChannelStats& last);
+  void remember_locked(FabricKind fabric, const ChannelStats& last) FW_REQUIRES(mutex_);
 
   const DeviceOptions options_;
   const core::ForkGuard fork_guard_;
@@ -159,8 +157,8 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   const std::shared_ptr<memory::Quota> receive_quota_;
   memory::NumaPlacement placement_;
   std::shared_ptr<memory::Arena> arena_;
-  core::OrderedMutex<core::LockRank::kSegmentKeys, std::shared_mutex> keys_mutex_;
-  std::map<std::uint32_t, std::vector<FabricKey>> segment_keys_;
+  core::SharedMutex keys_mutex_{core::LockRank::kSegmentKeys};
+  std::map<std::uint32_t, std::vector<FabricKey>> segment_keys_ FW_GUARDED_BY(keys_mutex_);
 
   LocalIdentity identity_;  // without a token: see identity_at()
   const Secrets secrets_;
@@ -175,23 +173,25 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   std::chrono::nanoseconds last_tick_{0};  // the loop's
   NameTable names_;
 
-  mutable core::OrderedMutex<core::LockRank::kDevice> mutex_;
-  core::OrderedCondition changed_;
-  std::list<Meeting> meetings_;
-  core::Deadline quiet_until_ = core::Deadline::after({});  // bounds the log of those cut off
-  std::deque<std::shared_ptr<ChannelState>> accepted_;
-  std::vector<std::shared_ptr<ChannelState>> channels_;
+  mutable core::Mutex mutex_{core::LockRank::kDevice};
+  core::CondVar changed_;
+  std::list<Meeting> meetings_ FW_GUARDED_BY(mutex_);
+  core::Deadline quiet_until_ FW_GUARDED_BY(mutex_) =
+      core::Deadline::after({});  // bounds the log of those cut off
+  std::deque<std::shared_ptr<ChannelState>> accepted_ FW_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<ChannelState>> channels_ FW_GUARDED_BY(mutex_);
   // Channels that finished while the device closes: destroyed when the loop has stopped.
-  std::vector<std::shared_ptr<ChannelState>> finished_;
+  std::vector<std::shared_ptr<ChannelState>> finished_ FW_GUARDED_BY(mutex_);
   core::Gate loop_gate_;  // calls that need the loop after their channel has closed
-  std::vector<std::string> choices_;
-  std::vector<GoneChannels> gone_;
-  std::atomic<bool> closing_{false};  // set under mutex_
-  bool settling_ = false;             // a thread is in stop() or drop_everything()
-  bool closed_ = false;
+  std::vector<std::string> choices_ FW_GUARDED_BY(mutex_);
+  std::vector<GoneChannels> gone_ FW_GUARDED_BY(mutex_);
+  std::atomic<bool> closing_{false};             // set under mutex_
+  bool settling_ FW_GUARDED_BY(mutex_) = false;  // a thread is in stop() or drop_everything()
+  bool closed_ FW_GUARDED_BY(mutex_) = false;
   Status close_status_;  // that thread's until closed_
 
-  AdapterStats closed_adapters_;  // under mutex_: the last counts of fabrics that are gone
+  AdapterStats closed_adapters_
+      FW_GUARDED_BY(mutex_);  // under mutex_: the last counts of fabrics that are gone
 
   std::atomic<bool> warned_of_gpus_{false};
   core::Counter registrations_, channels_opened_, handshakes_refused_;

@@ -1,14 +1,15 @@
 #include "device/landing_memory.h"
 
-#include <mutex>
 #include <thread>
 #include <utility>
+
+#include "core/mutex.h"
 
 namespace farwrite::device {
 
 Result<std::shared_ptr<memory::Arena>> LandingMemory::make_arena(
     const memory::ArenaOptions& options) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   if (arena_ != nullptr) return arena_;
   auto created = memory::Arena::create(options);
   if (!created.ok()) return created.status();
@@ -17,7 +18,7 @@ Result<std::shared_ptr<memory::Arena>> LandingMemory::make_arena(
 }
 
 std::shared_ptr<memory::Arena> LandingMemory::arena() const {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   return arena_;
 }
 
@@ -48,7 +49,7 @@ Result<std::shared_ptr<RegionState>> LandingMemory::allocate(
   auto region = std::make_shared<RegionState>(table, *std::move(memory), std::move(descriptor),
                                               std::move(self));
   table->add(region);
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   std::erase_if(regions_, [](const auto& entry) { return entry.second.expired(); });
   regions_.emplace(region->descriptor().region_id, region);
   return region;
@@ -69,7 +70,7 @@ Status LandingMemory::revoke(std::uint64_t key, std::uint64_t region_id,
 }
 
 void LandingMemory::quarantine(std::uint64_t key, std::uint64_t region_id, RegionMemory memory) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   quarantined_.push_back({key, region_id, std::move(memory)});
 }
 
@@ -83,7 +84,7 @@ void LandingMemory::settle() {
   std::vector<Quarantined> settled;
   {
     // Held during the question, so that nothing in quarantine is ever missing from the count.
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     std::erase_if(quarantined_, [&](const Quarantined& entry) {
       if (!link->revoke(entry.key, entry.region_id, core::Deadline::after({})).ok()) return false;
       settled.push_back(entry);
@@ -117,7 +118,7 @@ void LandingMemory::release() {
   std::vector<Quarantined> quarantined;
   std::shared_ptr<memory::Arena> arena;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     quarantined.swap(quarantined_);
     arena = arena_;
   }
@@ -138,7 +139,7 @@ memory::ArenaStats LandingMemory::stats() const {
 std::uint64_t LandingMemory::quarantined_bytes() const {
   std::uint64_t bytes = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     for (const Quarantined& entry : quarantined_) bytes += entry.memory.bytes();
   }
   for (const auto& region : regions()) {
@@ -149,7 +150,7 @@ std::uint64_t LandingMemory::quarantined_bytes() const {
 
 std::vector<std::shared_ptr<RegionState>> LandingMemory::regions() const {
   std::vector<std::shared_ptr<RegionState>> regions;
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   for (const auto& [id, weak] : regions_) {
     if (auto region = weak.lock()) regions.push_back(std::move(region));
   }

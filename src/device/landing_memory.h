@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/deadline.h"
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "device/channel_link.h"
 #include "device/region_memory.h"
 #include "device/region_state.h"
@@ -73,10 +73,10 @@ class LandingMemory {
   const ChannelLink& link_;
   const std::string& peer_name_;
   // Held while the link is asked about the quarantine; never while the arena works.
-  mutable core::OrderedMutex<core::LockRank::kLandingMemory> mutex_;
-  std::shared_ptr<memory::Arena> arena_;  // once made, the same until the end
-  std::map<std::uint64_t, std::weak_ptr<RegionState>> regions_;
-  std::vector<Quarantined> quarantined_;
+  mutable core::Mutex mutex_{core::LockRank::kLandingMemory};
+  std::shared_ptr<memory::Arena> arena_ FW_GUARDED_BY(mutex_);  // once made, the same until the end
+  std::map<std::uint64_t, std::weak_ptr<RegionState>> regions_ FW_GUARDED_BY(mutex_);
+  std::vector<Quarantined> quarantined_ FW_GUARDED_BY(mutex_);
 };
 
 }  // namespace farwrite::device

@@ -1,9 +1,10 @@
 #include "device/lease_table.h"
 
 #include <limits>
-#include <mutex>
 #include <string>
 #include <utility>
+
+#include "core/mutex.h"
 
 namespace farwrite::device {
 namespace {
@@ -25,7 +26,7 @@ Result<std::uint64_t> LeaseTable::lend(const LeasedRange& range, std::function<v
 
 // `lease` is taken by value, so that what it owns goes after the lock if it is refused.
 Result<std::uint64_t> LeaseTable::add(Lease lease, std::string_view peer) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   if (closed_) {
     return Status::error(StatusCode::kPeerDead, {"lease memory", peer}, "the peer is gone",
                          "restart it and connect again");
@@ -59,7 +60,7 @@ LeaseTable::Lease LeaseTable::take(std::unordered_map<std::uint64_t, Lease>::ite
 
 bool LeaseTable::covers(const LeasedRange& range) const {
   constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   // The last lease that begins in front of the bytes covers them, unless leases overlap.
   auto place = places_.upper_bound({range.key, range.offset, kMost, kMost});
   while (place != places_.begin()) {
@@ -73,7 +74,7 @@ bool LeaseTable::covers(const LeasedRange& range) const {
 
 bool LeaseTable::withdraw(std::uint64_t lease) {
   Lease withdrawn;  // its end may take a while: after the lock
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   const auto found = held_.find(lease);
   if (found == held_.end()) return false;
   withdrawn = take(found);
@@ -84,7 +85,7 @@ bool LeaseTable::withdraw(std::uint64_t lease) {
 void LeaseTable::release(std::uint64_t lease) {
   Lease ended;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     const auto found = held_.find(lease);
     if (found == held_.end()) return;
     ended = take(found);
@@ -96,7 +97,7 @@ void LeaseTable::release(std::uint64_t lease) {
 void LeaseTable::close() {
   std::unordered_map<std::uint64_t, Lease> ended;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     closed_ = true;
     ended.swap(held_);
     places_.clear();
@@ -109,17 +110,17 @@ void LeaseTable::close() {
 }
 
 std::uint64_t LeaseTable::granted() const {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   return granted_;
 }
 
 std::uint64_t LeaseTable::released() const {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   return released_;
 }
 
 std::uint64_t LeaseTable::held() const {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   return held_.size();
 }
 

@@ -9,7 +9,7 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "device/region_state.h"
 #include "farwrite/status.h"
 #include "memory/quota.h"
@@ -66,17 +66,17 @@ class LeaseTable {
 
   Result<std::uint64_t> add(Lease lease, std::string_view peer);
   // Under mutex_. Takes a held lease out.
-  Lease take(std::unordered_map<std::uint64_t, Lease>::iterator held);
+  Lease take(std::unordered_map<std::uint64_t, Lease>::iterator held) FW_REQUIRES(mutex_);
 
   bool remembers_ranges_ = false;
   memory::Quota quota_;
-  mutable core::OrderedMutex<core::LockRank::kLeaseTable> mutex_;
-  bool closed_ = false;
-  std::uint64_t last_ = 0;  // never reused
-  std::uint64_t granted_ = 0;
-  std::uint64_t released_ = 0;
-  std::unordered_map<std::uint64_t, Lease> held_;
-  std::set<Place> places_;
+  mutable core::Mutex mutex_{core::LockRank::kLeaseTable};
+  bool closed_ FW_GUARDED_BY(mutex_) = false;
+  std::uint64_t last_ FW_GUARDED_BY(mutex_) = 0;  // never reused
+  std::uint64_t granted_ FW_GUARDED_BY(mutex_) = 0;
+  std::uint64_t released_ FW_GUARDED_BY(mutex_) = 0;
+  std::unordered_map<std::uint64_t, Lease> held_ FW_GUARDED_BY(mutex_);
+  std::set<Place> places_ FW_GUARDED_BY(mutex_);
 };
 
 }  // namespace farwrite::device

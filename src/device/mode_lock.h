@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/deadline.h"
+#include "core/mutex.h"
 #include "core/poll_until.h"
 
 namespace farwrite::device {
@@ -13,27 +14,42 @@ namespace farwrite::device {
 // it is on the way of every notification. A change is rare, and polls. It waits for a moment
 // without deliveries and keeps none from beginning, so a delivery never waits for a change that
 // itself waits for a slow handler. Thread-safe.
-class ModeLock {
+class FW_CAPABILITY ModeLock : core::Ranked {
  public:
-  void lock_shared() {
+  ModeLock() : Ranked(core::LockRank::kNotificationMode) {}
+
+  void lock_shared() FW_ACQUIRE_SHARED() {
+    before_lock();
     while ((word_.fetch_add(1, std::memory_order_acquire) & kExclusive) != 0) {
       word_.fetch_sub(1, std::memory_order_relaxed);
       core::poll_until([this] { return (word_.load() & kExclusive) == 0; },
                        core::Deadline::never());
     }
+    locked();
   }
-  void unlock_shared() { word_.fetch_sub(1, std::memory_order_release); }
+  void unlock_shared() FW_RELEASE_SHARED() {
+    before_unlock();
+    word_.fetch_sub(1, std::memory_order_release);
+  }
+  // For what clang cannot see, because a lane stands between.
+  void is_shared_here() const FW_ASSERT_SHARED_CAPABILITY(this) {}
 
   // False when the deadline passes first.
-  bool lock_until(core::Deadline deadline) {
-    return core::poll_until(
+  bool lock_until(core::Deadline deadline) FW_TRY_ACQUIRE(true) {
+    before_lock();
+    const bool taken = core::poll_until(
         [this] {
           std::uint64_t free = 0;
           return word_.compare_exchange_strong(free, kExclusive, std::memory_order_acquire);
         },
         deadline);
+    if (taken) locked();
+    return taken;
   }
-  void unlock() { word_.fetch_sub(kExclusive, std::memory_order_release); }
+  void unlock() FW_RELEASE() {
+    before_unlock();
+    word_.fetch_sub(kExclusive, std::memory_order_release);
+  }
 
  private:
   static constexpr std::uint64_t kExclusive = std::uint64_t{1} << 63;

@@ -3,6 +3,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/mutex.h"
+
 namespace farwrite::device {
 namespace {
 
@@ -28,7 +30,7 @@ Status NameTable::publish(std::string_view name, PublishedRegion published) {
   }
   // Declared before the lock, so destroyed after it: a region's end may take a while.
   std::vector<PublishedRegion> removed;
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   PublishedRegion& entry = regions_[std::string(name)];
   removed.push_back(std::exchange(entry, std::move(published)));
   std::erase_if(regions_, [&](auto& other) {
@@ -41,7 +43,7 @@ Status NameTable::publish(std::string_view name, PublishedRegion published) {
 
 bool NameTable::unpublish(std::string_view name) {
   PublishedRegion removed;
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   const auto found = regions_.find(name);
   if (found == regions_.end()) return false;
   removed = std::move(found->second);
@@ -50,14 +52,14 @@ bool NameTable::unpublish(std::string_view name) {
 }
 
 std::optional<PublishedRegion> NameTable::find(std::string_view name) const {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   const auto found = regions_.find(name);
   if (found == regions_.end()) return std::nullopt;
   return found->second;
 }
 
 std::string NameTable::names() const {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   std::string text;
   std::size_t count = 0;
   for (const auto& [name, published] : regions_) {
@@ -70,7 +72,7 @@ std::string NameTable::names() const {
 
 void NameTable::clear() {
   std::map<std::string, PublishedRegion, std::less<>> removed;
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   removed.swap(regions_);
 }
 

@@ -3,12 +3,11 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "device/region_state.h"
 #include "farwrite/status.h"
 
@@ -33,8 +32,8 @@ class NameTable {
   void clear();
 
  private:
-  mutable core::OrderedMutex<core::LockRank::kNameTable> mutex_;
-  std::map<std::string, PublishedRegion, std::less<>> regions_;
+  mutable core::Mutex mutex_{core::LockRank::kNameTable};
+  std::map<std::string, PublishedRegion, std::less<>> regions_ FW_GUARDED_BY(mutex_);
 };
 
 }  // namespace farwrite::device

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/cpu_relax.h"
+#include "core/mutex.h"
 #include "core/thread_own.h"
 
 namespace farwrite::device {
@@ -74,11 +75,14 @@ Status NotificationInbox::open() {
 }
 
 NotificationInbox::Delivery::Delivery(NotificationInbox& inbox)
-    : lock_(inbox.mode_), inside_(&inbox) {}
+    : mode_(inbox.mode_), inside_(&inbox) {
+  mode_.lock_shared();
+}
 
-NotificationInbox::Delivery::~Delivery() = default;
+NotificationInbox::Delivery::~Delivery() { mode_.unlock_shared(); }
 
 void NotificationInbox::deliver(Notification&& notification, std::optional<Notification>* taken) {
+  mode_.is_shared_here();
   (notification.message.empty() ? notifications_ : messages_).add();
   if (handler_) {
     handler_(std::move(notification));
@@ -89,7 +93,7 @@ void NotificationInbox::deliver(Notification&& notification, std::optional<Notif
     return;
   }
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     queue_.push_back(std::move(notification));
     queued_.store(queue_.size());
   }
@@ -111,19 +115,20 @@ Status NotificationInbox::set_handler(std::function<void(Notification)> handler,
                          "the handler is still running in another thread",
                          "try again when it has returned; a handler must not block");
   }
-  const std::unique_lock mode(mode_, std::adopt_lock);
   previous = std::exchange(handler_, std::move(handler));
   has_handler_.store(static_cast<bool>(handler_));
-  if (!handler_) return Status();
-  const core::Inside inside(this);
-  while (std::optional<Notification> waiting = try_take()) handler_(*std::move(waiting));
-  wake_all();
+  if (handler_) {
+    const core::Inside inside(this);
+    while (std::optional<Notification> waiting = try_take()) handler_(*std::move(waiting));
+    wake_all();
+  }
+  mode_.unlock();
   return Status();
 }
 
 std::optional<Notification> NotificationInbox::try_take() {
   if (queued_.load(std::memory_order_acquire) == 0) return std::nullopt;
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   if (queue_.empty()) return std::nullopt;
   Notification notification = std::move(queue_.front());
   queue_.pop_front();
@@ -133,7 +138,7 @@ std::optional<Notification> NotificationInbox::try_take() {
 
 void NotificationInbox::drop_queued() {
   std::deque<Notification> dropped;  // may call the channel: goes after the lock
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   dropped.swap(queue_);
   queued_.store(0);
 }
@@ -178,12 +183,13 @@ Result<Notification> NotificationInbox::take(LaneDriver& driver, core::Deadline 
 }
 
 void NotificationInbox::block(LaneDriver& driver, std::chrono::nanoseconds longest) {
-  std::unique_lock lock(mutex_);
+  core::Lock lock(mutex_);
   blocked_.fetch_add(1);
   if (driven_) {
     const std::uint64_t seen = alarms_;
-    changed_.wait_for(lock, longest,
-                      [&] { return !queue_.empty() || !driven_ || alarms_ != seen; });
+    changed_.wait_for(mutex_, longest, [&]() FW_REQUIRES(mutex_) {
+      return !queue_.empty() || !driven_ || alarms_ != seen;
+    });
   } else {
     driven_ = true;
     lock.unlock();
@@ -215,7 +221,7 @@ void NotificationInbox::sleep_on_doorbells(LaneDriver& driver, std::chrono::nano
 }
 
 Result<int> NotificationInbox::descriptor() {
-  const std::lock_guard lock(loop_mutex_);
+  const core::Lock lock(loop_mutex_);
   if (loop_.valid()) return loop_.get();
   loop_ = core::UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
   if (loop_.valid()) loop_wake_ = make_doorbell();
@@ -233,7 +239,7 @@ Result<int> NotificationInbox::descriptor() {
 
 Result<bool> NotificationInbox::arm(LaneDriver& driver) {
   FARWRITE_RETURN_IF_ERROR(descriptor().status());
-  const std::lock_guard lock(loop_mutex_);
+  const core::Lock lock(loop_mutex_);
   if (rung_.load() && rung_.exchange(false)) silence(loop_wake_);
   armed_.store(true);
   std::vector<pollfd> doorbells;
@@ -262,7 +268,7 @@ Result<bool> NotificationInbox::arm(LaneDriver& driver) {
 
 void NotificationInbox::wake_all() {
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     ++alarms_;
   }
   changed_.notify_all();

@@ -6,16 +6,14 @@
 #include <atomic>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <utility>
 #include <vector>
 
 #include "core/counter.h"
 #include "core/deadline.h"
 #include "core/inside.h"
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "core/unique_fd.h"
 #include "device/mode_lock.h"
 #include "fabric/fabric.h"
@@ -45,22 +43,20 @@ class LaneDriver {
 
 // Thread-safe.
 class NotificationInbox final : public fabric::EventSink {
-  using Mode = core::OrderedMutex<core::LockRank::kNotificationMode, ModeLock>;
-
  public:
   // Before anything else; fails when descriptors have run out.
   Status open();
 
   // Held around every poll of a lane, so that a handler never changes in the middle of a delivery.
-  class Delivery {
+  class FW_SCOPED_CAPABILITY Delivery {
    public:
-    explicit Delivery(NotificationInbox& inbox);
-    ~Delivery();
+    explicit Delivery(NotificationInbox& inbox) FW_ACQUIRE_SHARED(inbox.mode_);
+    ~Delivery() FW_RELEASE();
     Delivery(const Delivery&) = delete;
     Delivery& operator=(const Delivery&) = delete;
 
    private:
-    const std::shared_lock<Mode> lock_;
+    ModeLock& mode_;
     const core::Inside inside_;
   };
 
@@ -127,15 +123,16 @@ class NotificationInbox final : public fabric::EventSink {
   // Of a thread that blocks, and of an event loop that waits.
   void ring_sleeper();
 
-  Mode mode_;
-  std::function<void(Notification)> handler_;  // under mode_
+  ModeLock mode_;
+  std::function<void(Notification)> handler_ FW_GUARDED_BY(mode_);
   std::atomic<bool> has_handler_{false};
 
-  core::OrderedMutex<core::LockRank::kNotificationQueue> mutex_;
-  core::OrderedCondition changed_;
-  std::deque<Notification> queue_;
-  std::uint64_t alarms_ = 0;  // wake_all() calls
-  bool driven_ = false;       // one waiter sleeps on the doorbells, the others on changed_
+  core::Mutex mutex_{core::LockRank::kNotificationQueue};
+  core::CondVar changed_;
+  std::deque<Notification> queue_ FW_GUARDED_BY(mutex_);
+  std::uint64_t alarms_ FW_GUARDED_BY(mutex_) = 0;  // wake_all() calls
+  bool driven_ FW_GUARDED_BY(mutex_) =
+      false;  // one waiter sleeps on the doorbells, the others on changed_
 
   std::atomic<std::size_t> queued_{0};  // mirrors queue_.size(), to look without the lock
   std::atomic<std::size_t> blocked_{0};
@@ -146,13 +143,13 @@ class NotificationInbox final : public fabric::EventSink {
   std::atomic<bool> sleeping_{false};
   core::UniqueFd wake_;  // an eventfd, for what no doorbell announces
 
-  core::OrderedMutex<core::LockRank::kNotificationLoop>
-      loop_mutex_;                  // guards what an event loop waits on
-  core::UniqueFd loop_;             // an epoll of loop_wake_ and the doorbells
-  core::UniqueFd loop_wake_;        // as wake_; threads that block must not silence this one
-  std::vector<pollfd> loop_bells_;  // in it, behind loop_wake_
-  std::atomic<bool> armed_{false};  // the event loop is to be woken
-  std::atomic<bool> rung_{false};   // loop_wake_ was rung since arm() silenced it
+  core::Mutex loop_mutex_{core::LockRank::kNotificationLoop};  // guards what an event loop waits on
+  core::UniqueFd loop_ FW_GUARDED_BY(loop_mutex_);  // an epoll of loop_wake_ and the doorbells
+  core::UniqueFd
+      loop_wake_;  // made before armed_; unlike wake_, threads that block never silence it
+  std::vector<pollfd> loop_bells_ FW_GUARDED_BY(loop_mutex_);  // in it, behind loop_wake_
+  std::atomic<bool> armed_{false};                             // the event loop is to be woken
+  std::atomic<bool> rung_{false};  // loop_wake_ was rung since arm() silenced it
 
   core::Counter notifications_, messages_;
 };

@@ -1,7 +1,8 @@
 #include "device/pending_operations.h"
 
 #include <algorithm>
-#include <mutex>
+
+#include "core/mutex.h"
 
 namespace farwrite::device {
 
@@ -9,7 +10,7 @@ void PendingOperations::add(const std::shared_ptr<core::CompletionState>& operat
   List& list = kind == Kind::kAwaitedReads ? reads_ : operations_;
   // Destroyed after the lock: this may be the last to let go, and callbacks own anything.
   std::vector<std::shared_ptr<core::CompletionState>> looked_at;
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   if (list.entries.size() >= list.prune_at) {
     std::erase_if(list.entries, [&](const auto& weak) {
       looked_at.push_back(weak.lock());
@@ -23,7 +24,7 @@ void PendingOperations::add(const std::shared_ptr<core::CompletionState>& operat
 void PendingOperations::abandon(const Status& reason, bool reads_too) {
   std::vector<std::weak_ptr<core::CompletionState>> abandoned;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     abandoned.swap(operations_.entries);
     if (reads_too) {
       abandoned.insert(abandoned.end(), reads_.entries.begin(), reads_.entries.end());
@@ -38,7 +39,7 @@ void PendingOperations::abandon(const Status& reason, bool reads_too) {
 bool PendingOperations::any() const {
   std::vector<std::weak_ptr<core::CompletionState>> operations;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     operations = operations_.entries;
   }
   return std::any_of(operations.begin(), operations.end(), [](const auto& weak) {

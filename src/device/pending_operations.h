@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/completion_state.h"
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "farwrite/status.h"
 
 namespace farwrite::device {
@@ -31,9 +31,9 @@ class PendingOperations {
     std::size_t prune_at = 64;
   };
 
-  mutable core::OrderedMutex<core::LockRank::kPendingOperations> mutex_;
-  List operations_;
-  List reads_;
+  mutable core::Mutex mutex_{core::LockRank::kPendingOperations};
+  List operations_ FW_GUARDED_BY(mutex_);
+  List reads_ FW_GUARDED_BY(mutex_);
 };
 
 }  // namespace farwrite::device

@@ -11,6 +11,7 @@
 
 #include "core/cpu_relax.h"
 #include "core/inside.h"
+#include "core/mutex.h"
 #include "core/poll_until.h"
 #include "core/start_thread.h"
 
@@ -52,7 +53,7 @@ Poller::~Poller() {
     return;
   }
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     stopping_ = true;
   }
   kick();
@@ -61,7 +62,7 @@ Poller::~Poller() {
 
 void Poller::add(std::shared_ptr<PolledLane> lane) {
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     lanes_.push_back(std::move(lane));
   }
   kick();
@@ -70,7 +71,7 @@ void Poller::add(std::shared_ptr<PolledLane> lane) {
 bool Poller::remove(const std::shared_ptr<PolledLane>& lane, core::Deadline deadline) {
   lane->removed_.store(true);
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     std::erase(lanes_, lane);
   }
   if (core::Inside::is(this)) return true;
@@ -94,7 +95,7 @@ void Poller::run() {
   core::SpinBudget budget(spin_);
   while (true) {
     {
-      const std::lock_guard lock(mutex_);
+      const core::Lock lock(mutex_);
       if (stopping_) return;
       lanes = lanes_;
     }

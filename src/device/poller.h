@@ -17,7 +17,7 @@
 
 #include "core/deadline.h"
 #include "core/fork_guard.h"
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "core/unique_fd.h"
 #include "fabric/fabric.h"
 #include "farwrite/status.h"
@@ -81,9 +81,9 @@ class Poller {
   const core::ForkGuard fork_guard_;
   const core::UniqueFd wake_;
 
-  core::OrderedMutex<core::LockRank::kPoller> mutex_;
-  std::vector<std::shared_ptr<PolledLane>> lanes_;
-  bool stopping_ = false;
+  core::Mutex mutex_{core::LockRank::kPoller};
+  std::vector<std::shared_ptr<PolledLane>> lanes_ FW_GUARDED_BY(mutex_);
+  bool stopping_ FW_GUARDED_BY(mutex_) = false;
   // remove() stores removed_ and reads served_; begin() stores served_ and reads removed_.
   std::atomic<const PolledLane*> served_{nullptr};
   std::chrono::nanoseconds pause_{0};  // poller's thread only

@@ -3,6 +3,7 @@
 #include <mutex>
 #include <utility>
 
+#include "core/mutex.h"
 #include "core/poll_until.h"
 #include "device/landing_memory.h"
 
@@ -11,19 +12,19 @@ namespace farwrite::device {
 void RegionTable::add(const std::shared_ptr<RegionState>& region) {
   const std::uint64_t id = region->descriptor().region_id;
   Shard& shard = this->shard(id);
-  const std::lock_guard lock(shard.mutex);
+  const core::Lock lock(shard.mutex);
   shard.regions[id] = region;
 }
 
 void RegionTable::remove(std::uint64_t id) {
   Shard& shard = this->shard(id);
-  const std::lock_guard lock(shard.mutex);
+  const core::Lock lock(shard.mutex);
   shard.regions.erase(id);
 }
 
 std::shared_ptr<RegionState> RegionTable::find(std::uint64_t id) const {
   const Shard& shard = this->shard(id);
-  const std::lock_guard lock(shard.mutex);
+  const core::Lock lock(shard.mutex);
   const auto found = shard.regions.find(id);
   return found == shard.regions.end() ? nullptr : found->second.lock();
 }
@@ -50,13 +51,13 @@ Status RegionState::close(std::chrono::nanoseconds timeout) {
   closed_.store(true);
   if (landing_ == nullptr) return Status();
   const core::Deadline deadline = core::Deadline::after(timeout);
-  std::unique_lock lock(revoke_mutex_, std::defer_lock);
   // The event loop asks without a timeout, and must not wait for a user's thread that has one.
-  if (!core::poll_until([&lock] { return lock.try_lock(); }, deadline)) {
+  if (!core::lock_until(revoke_mutex_, deadline)) {
     return Status::error(StatusCode::kPeerSilent, {"close a region", landing_->peer_name()},
                          "another thread is waiting for the peer to finish its write",
                          "allow more time");
   }
+  const core::Lock lock(revoke_mutex_, std::adopt_lock);
   if (revoked_.load()) return Status();
   const Status status =
       landing_->revoke(landing_key(), descriptor_.region_id, deadline.remaining());

@@ -9,7 +9,7 @@
 #include <unordered_map>
 
 #include "core/fork_guard.h"
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "device/region_memory.h"
 #include "farwrite/region.h"
 #include "farwrite/status.h"
@@ -30,8 +30,8 @@ class RegionTable {
  private:
   // Neighbouring ids lie in different shards, so that threads which allocate rarely meet.
   struct alignas(64) Shard {
-    mutable core::OrderedMutex<core::LockRank::kRegionTable> mutex;
-    std::unordered_map<std::uint64_t, std::weak_ptr<RegionState>> regions;
+    mutable core::Mutex mutex{core::LockRank::kRegionTable};
+    std::unordered_map<std::uint64_t, std::weak_ptr<RegionState>> regions FW_GUARDED_BY(mutex);
   };
   Shard& shard(std::uint64_t id) { return shards_[id % shards_.size()]; }
   const Shard& shard(std::uint64_t id) const { return shards_[id % shards_.size()]; }
@@ -75,7 +75,7 @@ class RegionState {
   const core::ForkGuard fork_guard_;
   std::atomic<bool> closed_{false};
   // A key is the fabric's to reuse once it is revoked, so it is revoked once.
-  core::OrderedMutex<core::LockRank::kRegionRevocation> revoke_mutex_;
+  core::Mutex revoke_mutex_{core::LockRank::kRegionRevocation};
   std::atomic<bool> revoked_{false};
 };
 

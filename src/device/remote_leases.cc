@@ -2,20 +2,21 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <mutex>
 #include <utility>
+
+#include "core/mutex.h"
 
 namespace farwrite::device {
 
 bool RemoteLeases::hold() {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   if (ended_) return false;
   ++held_;
   return true;
 }
 
 bool RemoteLeases::drop(std::uint64_t lease) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   --held_;
   dropped_.push_back(lease);
   return !std::exchange(telling_, true);
@@ -23,7 +24,7 @@ bool RemoteLeases::drop(std::uint64_t lease) {
 
 ReturnRecord RemoteLeases::take_dropped() {
   ReturnRecord record;
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   const std::size_t count = std::min(dropped_.size(), ReturnRecord::kMaxLeases);
   record.leases.assign(dropped_.end() - static_cast<std::ptrdiff_t>(count), dropped_.end());
   dropped_.resize(dropped_.size() - count);
@@ -32,17 +33,17 @@ ReturnRecord RemoteLeases::take_dropped() {
 }
 
 bool RemoteLeases::end() {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   return held_ == 0 && !std::exchange(ended_, true);
 }
 
 void RemoteLeases::end_all() {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   ended_ = true;
 }
 
 std::uint64_t RemoteLeases::held() const {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   return held_;
 }
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "device/channel_records.h"
 
 namespace farwrite::device {
@@ -32,11 +32,11 @@ class RemoteLeases {
   std::uint64_t held() const;
 
  private:
-  mutable core::OrderedMutex<core::LockRank::kRemoteLeases> mutex_;
-  std::uint64_t held_ = 0;
-  bool ended_ = false;
-  std::vector<std::uint64_t> dropped_;  // that the peer has not been told of
-  bool telling_ = false;                // a thread does so
+  mutable core::Mutex mutex_{core::LockRank::kRemoteLeases};
+  std::uint64_t held_ FW_GUARDED_BY(mutex_) = 0;
+  bool ended_ FW_GUARDED_BY(mutex_) = false;
+  std::vector<std::uint64_t> dropped_ FW_GUARDED_BY(mutex_);  // that the peer has not been told of
+  bool telling_ FW_GUARDED_BY(mutex_) = false;                // a thread does so
 };
 
 }  // namespace farwrite::device

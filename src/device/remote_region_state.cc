@@ -3,6 +3,7 @@
 #include <mutex>
 #include <utility>
 
+#include "core/mutex.h"
 #include "core/poll_until.h"
 #include "device/channel_state.h"
 
@@ -41,11 +42,11 @@ RemoteRegionState::~RemoteRegionState() {
 Status RemoteRegionState::reach(core::Deadline deadline) {
   if (reached()) return Status();
   FARWRITE_RETURN_IF_ERROR(taken_back_);
-  std::unique_lock lock(reaching_, std::defer_lock);
-  if (!core::poll_until([&lock] { return lock.try_lock(); }, deadline)) {
+  if (!core::lock_until(reaching_, deadline)) {
     return Status::error(StatusCode::kDeadlineExceeded, {"open a region", channel_->peer_name()},
                          "another thread is waiting for the peer's answer", "allow more time");
   }
+  const core::Lock lock(reaching_, std::adopt_lock);
   if (reached()) return Status();
   auto window = channel_->import(descriptor_, deadline);
   if (!window.ok()) return window.status();

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "core/deadline.h"
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "fabric/fabric.h"
 #include "farwrite/region.h"
 #include "farwrite/status.h"
@@ -57,7 +57,7 @@ class RemoteRegionState {
   const std::uint64_t lease_;
   const std::uint64_t made_ = memory::ForkedReaders::stamp();
   const Status taken_back_;
-  core::OrderedMutex<core::LockRank::kRemoteRegionReach> reaching_;
+  core::Mutex reaching_{core::LockRank::kRemoteRegionReach};
   std::shared_ptr<fabric::RemoteWindow> window_;  // fixed once reached_
   std::atomic<bool> reached_;
 };

@@ -3,11 +3,10 @@
 
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include "core/completion_state.h"
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "farwrite/completion.h"
 
 namespace farwrite::fabric {
@@ -26,13 +25,13 @@ class LinkFlush {
   }
 
   void asked() {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     ++unanswered_;
   }
   void answered(const Status& status) {
     Status outcome;
     {
-      const std::lock_guard lock(mutex_);
+      const core::Lock lock(mutex_);
       if (first_failure_.ok()) first_failure_ = status;
       if (--unanswered_ > 0) return;
       outcome = first_failure_;
@@ -41,9 +40,10 @@ class LinkFlush {
   }
 
  private:
-  core::OrderedMutex<core::LockRank::kLinkFlush> mutex_;
-  std::size_t unanswered_ = 1;  // of() itself, until every lane has been asked
-  Status first_failure_;
+  core::Mutex mutex_{core::LockRank::kLinkFlush};
+  std::size_t unanswered_ FW_GUARDED_BY(mutex_) =
+      1;  // of() itself, until every lane has been asked
+  Status first_failure_ FW_GUARDED_BY(mutex_);
   const std::shared_ptr<core::CompletionState> completion_ =
       std::make_shared<core::CompletionState>();
 };

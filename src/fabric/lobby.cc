@@ -7,6 +7,7 @@
 
 #include "core/arrival_limits.h"
 #include "core/log.h"
+#include "core/mutex.h"
 #include "core/sha256.h"
 
 namespace farwrite::fabric {
@@ -47,7 +48,7 @@ Lobby::~Lobby() {
   if (timer_ != 0) loop_.cancel_timer(timer_);
   std::list<Arrival> arrivals;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     arrivals.swap(arrivals_);
   }
   for (const Arrival& arrival : arrivals) loop_.remove_fd(arrival.socket.get());
@@ -55,7 +56,7 @@ Lobby::~Lobby() {
 
 Result<core::UniqueFd> Lobby::take(ByteView key, const AttachRequest& request,
                                    std::string_view remedy) {
-  std::unique_lock lock(mutex_);
+  core::Lock lock(mutex_);
   while (true) {
     const auto found = std::find_if(arrivals_.begin(), arrivals_.end(), [&](const Arrival& one) {
       return one.complete && core::constant_time_equal({one.key.data(), one.key.size()}, key);
@@ -79,7 +80,7 @@ Result<core::UniqueFd> Lobby::take(ByteView key, const AttachRequest& request,
                                     : "the peer did not connect over " + rules_.fabric + " in time",
                            remedy);
     }
-    arrived_.wait_for(lock, kAskAgain);
+    arrived_.wait_for(mutex_, kAskAgain);
   }
 }
 
@@ -91,7 +92,7 @@ void Lobby::on_connection(core::UniqueFd socket) {
   }
   const int fd = socket.get();
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     make_room_locked(*origin);
     arrivals_.push_back({std::move(socket), *std::move(origin), core::Deadline::after(patience_)});
     const Status watched =
@@ -106,7 +107,7 @@ void Lobby::on_connection(core::UniqueFd socket) {
 }
 
 void Lobby::on_turned_away() {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   turned_away_at_ = core::now_ns();
 }
 
@@ -125,7 +126,7 @@ void Lobby::make_room_locked(const std::string& origin) {
 }
 
 void Lobby::on_readable(int fd) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   const auto arrival = std::find_if(arrivals_.begin(), arrivals_.end(),
                                     [fd](const Arrival& one) { return one.socket.get() == fd; });
   if (arrival == arrivals_.end() || arrival->complete) return;
@@ -142,7 +143,7 @@ void Lobby::on_readable(int fd) {
 }
 
 void Lobby::drop_stale() {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   std::erase_if(arrivals_, [this](const Arrival& arrival) {
     if (!arrival.deadline.expired()) return false;
     loop_.remove_fd(arrival.socket.get());

@@ -11,13 +11,12 @@
 #include <functional>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "core/acceptor.h"
 #include "core/event_loop.h"
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "fabric/fabric.h"
 
 namespace farwrite::fabric {
@@ -63,18 +62,19 @@ class Lobby {
   void on_turned_away();
   void on_readable(int fd);
   void drop_stale();
-  void make_room_locked(const std::string& origin);
+  void make_room_locked(const std::string& origin) FW_REQUIRES(mutex_);
 
   core::EventLoop& loop_;
   const std::chrono::nanoseconds patience_;
   const LobbyRules rules_;
   core::EventLoop::TimerId timer_ = 0;
 
-  core::OrderedMutex<core::LockRank::kLobby> mutex_;
-  core::OrderedCondition arrived_;
-  std::list<Arrival> arrivals_;                             // oldest first
-  std::int64_t turned_away_at_ = -1;                        // the last time
-  core::Deadline quiet_until_ = core::Deadline::after({});  // bounds the log, not the crowd
+  core::Mutex mutex_{core::LockRank::kLobby};
+  core::CondVar arrived_;
+  std::list<Arrival> arrivals_ FW_GUARDED_BY(mutex_);       // oldest first
+  std::int64_t turned_away_at_ FW_GUARDED_BY(mutex_) = -1;  // the last time
+  core::Deadline quiet_until_ FW_GUARDED_BY(mutex_) =
+      core::Deadline::after({});  // bounds the log, not the crowd
 
   std::unique_ptr<core::Acceptor> acceptor_;
 };

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/mutex.h"
 #include "core/with_memory.h"
 
 namespace farwrite {
@@ -92,7 +93,7 @@ Completion NotifiedWrites::post_notified_write(std::uint32_t lane_number,
   held->operation.tag = notified.tag;
   held->completion = std::make_shared<core::CompletionState>();
   {
-    const std::lock_guard lock(lane.mutex);
+    const core::Lock lock(lane.mutex);
     Status queued = lane.outbox.queue(held, {0, 0, notified.tag});  // its place in the lane's order
     if (!queued.ok()) return Completion(std::move(queued));
   }
@@ -111,7 +112,7 @@ Completion NotifiedWrites::post_notified_write(std::uint32_t lane_number,
           Status status = outcome;
           if (status.ok() && written.done()) status = written.wait();
           if (!outcome.ok()) {
-            const std::lock_guard lock(self->lost_mutex_);
+            const core::Lock lock(self->lost_mutex_);
             if (self->lost_write_.ok()) self->lost_write_ = outcome;
           }
           if (!status.ok() && !written.settled())
@@ -125,14 +126,14 @@ void NotifiedWrites::keep_unsettled(const Completion& written,
                                     const std::shared_ptr<core::CompletionState>& completion,
                                     const Status& reason) {
   completion->abandon(reason);
-  const std::lock_guard lock(lost_mutex_);
+  const core::Lock lock(lost_mutex_);
   unsettled_.emplace_back(written, completion);
 }
 
 void NotifiedWrites::settle(bool link_gone) {
   std::vector<std::shared_ptr<core::CompletionState>> settled;
   {
-    const std::lock_guard lock(lost_mutex_);
+    const core::Lock lock(lost_mutex_);
     std::erase_if(unsettled_, [&](const auto& entry) {
       if (!link_gone && !entry.first.settled()) return false;
       settled.push_back(entry.second);
@@ -146,7 +147,7 @@ void NotifiedWrites::flushed(std::uint32_t lane_number, const std::shared_ptr<He
                              const Status& outcome) {
   Lane& lane = *lanes_[lane_number];
   {
-    const std::lock_guard lock(lane.mutex);
+    const core::Lock lock(lane.mutex);
     held->ready = true;
     held->lost = !outcome.ok();
   }
@@ -158,7 +159,7 @@ void NotifiedWrites::flushed(std::uint32_t lane_number, const std::shared_ptr<He
 Completion NotifiedWrites::post_in_turn(std::uint32_t lane_number, const Operation& operation) {
   Lane& lane = *lanes_[lane_number];
   {
-    const std::lock_guard lock(lane.mutex);
+    const core::Lock lock(lane.mutex);
     if (!lane.outbox.empty() || lane.posting) {
       const auto held = std::make_shared<Held>();
       held->operation = operation;
@@ -179,7 +180,7 @@ Completion NotifiedWrites::post_in_turn(std::uint32_t lane_number, const Operati
 
 void NotifiedWrites::post_ready(std::uint32_t lane_number) {
   Lane& lane = *lanes_[lane_number];
-  std::unique_lock lock(lane.mutex);
+  core::Lock lock(lane.mutex);
   if (lane.posting) return;  // it looks again when it is done with the present one
   lane.posting = true;
   const auto is_ready = [](const std::shared_ptr<Held>& held) { return held->ready; };
@@ -204,7 +205,7 @@ Completion NotifiedWrites::post_flush(std::uint32_t lane_number, const Operation
 }
 
 Status NotifiedWrites::take_lost_write() {
-  const std::lock_guard lock(lost_mutex_);
+  const core::Lock lock(lost_mutex_);
   return std::exchange(lost_write_, Status());
 }
 

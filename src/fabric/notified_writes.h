@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,7 +19,7 @@
 #include <vector>
 
 #include "core/completion_state.h"
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "fabric/fabric.h"
 #include "fabric/outbox.h"
 #include "farwrite/channel.h"
@@ -65,9 +64,9 @@ class NotifiedWrites : public std::enable_shared_from_this<NotifiedWrites> {
   };
   struct Lane {
     Lane(std::string_view fabric, const std::string& peer) : outbox(fabric, peer) {}
-    core::OrderedMutex<core::LockRank::kNotifiedWrites> mutex;
-    Outbox<std::shared_ptr<Held>> outbox;
-    bool posting = false;  // a thread posts what is ready; nothing else may
+    core::Mutex mutex{core::LockRank::kNotifiedWrites};
+    Outbox<std::shared_ptr<Held>> outbox FW_GUARDED_BY(mutex);
+    bool posting FW_GUARDED_BY(mutex) = false;  // a thread posts what is ready; nothing else may
   };
 
   Completion post_notified_write(std::uint32_t lane_number, const Operation& notified);
@@ -84,9 +83,11 @@ class NotifiedWrites : public std::enable_shared_from_this<NotifiedWrites> {
 
   const Post post_;
   std::vector<std::unique_ptr<Lane>> lanes_;
-  std::mutex lost_mutex_;
-  Status lost_write_;  // what a flush of ours was told, for the user's next flush
-  std::vector<std::pair<Completion, std::shared_ptr<core::CompletionState>>> unsettled_;
+  core::Mutex lost_mutex_;
+  Status lost_write_
+      FW_GUARDED_BY(lost_mutex_);  // what a flush of ours was told, for the user's next flush
+  std::vector<std::pair<Completion, std::shared_ptr<core::CompletionState>>> unsettled_
+      FW_GUARDED_BY(lost_mutex_);
 };
 
 }  // namespace farwrite::fabric

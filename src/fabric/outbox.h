@@ -22,6 +22,7 @@
 
 #include "core/completion_state.h"
 #include "core/counter.h"
+#include "core/mutex.h"
 #include "farwrite/completion.h"
 #include "farwrite/status.h"
 
@@ -118,7 +119,7 @@ class Outbox : public OutboxLedger {
   // Takes out the first record if there is credit for it, and `goes(record)` is true. Nothing: the
   // first one waits on, or none is left.
   template <typename Goes>
-  std::optional<Record> next(Goes goes) {
+  std::optional<Record> next(Goes goes) FW_NO_THREAD_SAFETY_ANALYSIS {
     if (waiting_.empty() || !affords(waiting_.front().second.cost)) return {};
     if (!goes(waiting_.front().first)) return {};
     pay(waiting_.front().second.cost);

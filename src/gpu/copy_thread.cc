@@ -3,6 +3,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/mutex.h"
 #include "core/start_thread.h"
 
 namespace farwrite::gpu {
@@ -13,7 +14,7 @@ CopyThread& CopyThread::get() {
 }
 
 Status CopyThread::run(std::function<void()> work) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   if (!running_) {
     std::thread thread;
     FARWRITE_RETURN_IF_ERROR(
@@ -27,9 +28,9 @@ Status CopyThread::run(std::function<void()> work) {
 }
 
 void CopyThread::loop() {
-  std::unique_lock lock(mutex_);
+  core::Lock lock(mutex_);
   while (true) {
-    while (queue_.empty()) changed_.wait(lock);
+    while (queue_.empty()) changed_.wait(mutex_);
     const std::function<void()> work = std::move(queue_.front());
     queue_.pop_front();
     lock.unlock();

@@ -3,9 +3,8 @@
 
 #include <deque>
 #include <functional>
-#include <mutex>
 
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "farwrite/status.h"
 
 namespace farwrite::gpu {
@@ -24,10 +23,10 @@ class CopyThread {
   CopyThread() = default;
   void loop();
 
-  core::OrderedMutex<core::LockRank::kGpuCopies> mutex_;
-  core::OrderedCondition changed_;
-  bool running_ = false;
-  std::deque<std::function<void()>> queue_;
+  core::Mutex mutex_{core::LockRank::kGpuCopies};
+  core::CondVar changed_;
+  bool running_ FW_GUARDED_BY(mutex_) = false;
+  std::deque<std::function<void()>> queue_ FW_GUARDED_BY(mutex_);
 };
 
 }  // namespace farwrite::gpu

@@ -5,9 +5,8 @@
 #include <atomic>
 #include <cstdlib>
 #include <memory>
-#include <mutex>
 
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 
 namespace farwrite::gpu {
 namespace {
@@ -66,9 +65,9 @@ Result<const CudaDriver*> CudaDriver::load() {
 }
 
 Result<const CudaDriver*> CudaDriver::open() {
-  static auto* const opening = new core::OrderedMutex<core::LockRank::kGpuDriver>();
+  static auto* const opening = new core::Mutex(core::LockRank::kGpuDriver);
   if (opened_driver.load(std::memory_order_acquire) == nullptr) {
-    const std::lock_guard lock(*opening);
+    const core::Lock lock(*opening);
     // A failure may pass: the next call tries again.
     if (opened_driver.load(std::memory_order_acquire) == nullptr) {
       FARWRITE_RETURN_IF_ERROR(load().status());

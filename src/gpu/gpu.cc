@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
-#include <mutex>
 
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 
 namespace farwrite::gpu {
 namespace {
@@ -37,11 +36,11 @@ Result<GpuUuid> uuid_of(const CudaDriver& driver, cuda::Device device) {
 }  // namespace
 
 Result<const Gpu*> Gpu::at(int ordinal) {
-  static auto* const mutex = new core::OrderedMutex<core::LockRank::kGpus>();
+  static auto* const mutex = new core::Mutex(core::LockRank::kGpus);
   static auto* const gpus = new std::map<int, const Gpu*>();
   auto driver = CudaDriver::open();
   if (!driver.ok()) return driver.status();
-  const std::lock_guard lock(*mutex);
+  const core::Lock lock(*mutex);
   if (const auto found = gpus->find(ordinal); found != gpus->end()) return found->second;
   auto gpu = make(**driver, ordinal);  // a failure may pass: out of memory, for example
   if (gpu.ok()) gpus->emplace(ordinal, *gpu);

@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "core/cpu_relax.h"
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "gpu/gpu_counters.h"
 
 namespace farwrite::gpu {
@@ -46,7 +45,7 @@ class IdleStreams {
   // The GPU's context is current.
   Result<CopyStream> take(const Gpu& gpu, std::string_view operation) {
     {
-      const std::lock_guard lock(mutex_);
+      const core::Lock lock(mutex_);
       std::vector<CopyStream>& idle = idle_[gpu.ordinal()];
       if (!idle.empty()) {
         const CopyStream taken = idle.back();
@@ -67,13 +66,13 @@ class IdleStreams {
     return made;
   }
   void give_back(const Gpu& gpu, CopyStream stream) {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     idle_[gpu.ordinal()].push_back(stream);
   }
 
  private:
-  core::OrderedMutex<core::LockRank::kGpuStreams> mutex_;
-  std::map<int, std::vector<CopyStream>> idle_;
+  core::Mutex mutex_{core::LockRank::kGpuStreams};
+  std::map<int, std::vector<CopyStream>> idle_ FW_GUARDED_BY(mutex_);
 };
 
 Status await(const CudaDriver& driver, const CopyStream& stream, std::uint64_t bytes,

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/mutex.h"
 #include "grpc/report.h"
 #include "grpc/slices.h"
 
@@ -22,7 +23,7 @@ constexpr std::chrono::seconds kLinger{10};
 void Connection::read(grpc_slice_buffer* into, grpc_closure* closure, bool urgent,
                       int min_progress) {
   {
-    std::unique_lock lock(mutex_);
+    core::Lock lock(mutex_);
     if (!over_.ok()) {
       const absl::Status why = over_;
       lock.unlock();
@@ -50,7 +51,7 @@ void Connection::tcp_has_read(const absl::Status& status) {
   std::string breach;
   std::shared_ptr<Pair> known;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     reader = std::exchange(reader_, {});
     if (status.ok() && stage_ != Stage::kStays && reading_ == Way::kTcp) {
       watch_incoming(*reader.into);
@@ -74,7 +75,7 @@ void Connection::tcp_has_read(const absl::Status& status) {
 void Connection::write(grpc_slice_buffer* from, grpc_closure* closure, void* argument,
                        int max_frame) {
   {
-    std::unique_lock lock(mutex_);
+    core::Lock lock(mutex_);
     if (!over_.ok()) {
       const absl::Status why = over_;
       lock.unlock();
@@ -118,7 +119,7 @@ void Connection::tcp_has_written(const absl::Status& status) {
   grpc_closure* written = nullptr;
   Writer queued;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     tcp_writes_ = false;
     written = std::exchange(tcp_writer_, nullptr);
     queued = std::exchange(queued_, {});
@@ -135,7 +136,7 @@ void Connection::tcp_has_written(const absl::Status& status) {
 void Connection::tcp_has_ended(const absl::Status& why) {
   bool streams = false;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     streams = writing_ == Way::kStream;
     if (!streams && !Settings::is_required()) return;
   }
@@ -148,7 +149,7 @@ void Connection::tcp_has_ended(const absl::Status& why) {
 
 void Connection::write_own_frames() {
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (writing_ != Way::kTcp || tcp_writes_ || !over_.ok() || destroyed_) return;
     if (stage_ == Stage::kStays || !outgoing_.takes_frames()) return;
     if (switch_due_) {
@@ -178,7 +179,7 @@ void Connection::guard_ended(const absl::Status& status) {
     return fail(below_->unavailable("the peer wrote to TCP behind its switch to Farwrite"));
   }
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (!over_.ok() || destroyed_) return;
   }
   // The stream's end is on its way, or the peer is gone: then the channel ends, or time does.
@@ -188,7 +189,7 @@ void Connection::guard_ended(const absl::Status& status) {
           const auto self = weak.lock();
           if (self == nullptr) return true;
           if (std::chrono::steady_clock::now() < until) {
-            const std::lock_guard lock(self->mutex_);
+            const core::Lock lock(self->mutex_);
             return !self->over_.ok() || self->destroyed_;
           }
           self->fail(status);
@@ -208,7 +209,7 @@ void Connection::stream_read() {
 void Connection::stream_has_read(Result<std::vector<stream::Slice>> slices) {
   Reader reader;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     reader = std::exchange(reader_, {});
   }
   if (reader.closure == nullptr) return;  // shut down meanwhile
@@ -225,13 +226,13 @@ void Connection::stream_has_read(Result<std::vector<stream::Slice>> slices) {
 void Connection::stream_write(grpc_slice_buffer* from, grpc_closure* closure) {
   Report::get().sent(from->length);
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     stream_writer_ = closure;
   }
   stream_.write(take_slices(from), [self = shared_from_this()](const Status& status) {
     self->stream_has_written(status);
   });
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   if (stream_writer_ == nullptr || covered_) return;
   if (Hub* const hub = Hub::existing()) {
     hub->cover();
@@ -242,7 +243,7 @@ void Connection::stream_write(grpc_slice_buffer* from, grpc_closure* closure) {
 void Connection::stream_has_written(const Status& status) {
   grpc_closure* writer = nullptr;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     writer = std::exchange(stream_writer_, nullptr);
     Hub* const hub = Hub::existing();
     if (std::exchange(covered_, false) && hub != nullptr) hub->uncover();
@@ -258,7 +259,7 @@ void Connection::shutdown(const absl::Status& why) {
   grpc_closure* writer = nullptr;
   Writer queued;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (!over_.ok() || destroyed_) return;
     over_ = why.ok() ? absl::UnavailableError("Endpoint shutdown") : why;
     if (reading_ == Way::kStream) reader = std::exchange(reader_, {});
@@ -285,7 +286,7 @@ void Connection::fail(const absl::Status& why) {
 // What was written still reaches the peer, which takes it within a time.
 void Connection::finish_stream() {
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (!stream_.valid() || writing_ != Way::kStream || std::exchange(finished_, true)) return;
   }
   const auto done = std::make_shared<std::atomic<bool>>(false);
@@ -300,7 +301,7 @@ void Connection::finish_stream() {
 void Connection::destroy() {
   finish_stream();
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     destroyed_ = true;
     watch_ = nullptr;
   }

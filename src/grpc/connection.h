@@ -9,10 +9,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "absl/status/status.h"
+#include "core/mutex.h"
 #include "farwrite/stream.h"
 #include "grpc/http2_watcher.h"
 #include "grpc/hub.h"
@@ -105,7 +105,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // TCP.
   void tcp_read(const Reader& reader, bool urgent, int min_progress);
   void tcp_has_read(const absl::Status& status);
-  bool waits_for_upgrade() const;
+  bool waits_for_upgrade() const FW_REQUIRES(mutex_);
   void tcp_write(const Writer& writer);
   void tcp_has_written(const absl::Status& status);
   void tcp_has_ended(const absl::Status& why);
@@ -113,25 +113,25 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void guard();
   void guard_ended(const absl::Status& status);
 
-  // The frames that pass. With the lock.
-  void watch_incoming(const grpc_slice_buffer& slices);
+  // The frames that pass.
+  void watch_incoming(const grpc_slice_buffer& slices) FW_REQUIRES(mutex_);
   // Leaves in `slices` what is to be written; if it has to wait for the upgrade, what comes first
   // is in own_write_.
-  void watch_outgoing(grpc_slice_buffer* slices);
-  void saw_incoming(Http2Watcher::Event event, bool last);
-  void saw_outgoing(Http2Watcher::Event event);
-  void take_frame(bool last);
-  void take_hello(const UpgradeFrame& frame);
-  void take_answer(const UpgradeFrame& frame);
-  void take_ready(const UpgradeFrame& frame);
-  void take_switch(bool last);
-  void stay(const std::string& reason);
-  void breach(const std::string& what);
+  void watch_outgoing(grpc_slice_buffer* slices) FW_REQUIRES(mutex_);
+  void saw_incoming(Http2Watcher::Event event, bool last) FW_REQUIRES(mutex_);
+  void saw_outgoing(Http2Watcher::Event event) FW_REQUIRES(mutex_);
+  void take_frame(bool last) FW_REQUIRES(mutex_);
+  void take_hello(const UpgradeFrame& frame) FW_REQUIRES(mutex_);
+  void take_answer(const UpgradeFrame& frame) FW_REQUIRES(mutex_);
+  void take_ready(const UpgradeFrame& frame) FW_REQUIRES(mutex_);
+  void take_switch(bool last) FW_REQUIRES(mutex_);
+  void stay(const std::string& reason) FW_REQUIRES(mutex_);
+  void breach(const std::string& what) FW_REQUIRES(mutex_);
 
   // The upgrade.
-  std::string refusal(const UpgradeFrame& peer, Hub& hub);
+  std::string refusal(const UpgradeFrame& peer, Hub& hub) FW_REQUIRES(mutex_);
   void has_pair(const Result<std::shared_ptr<Pair>>& pair);
-  UpgradeFrame frame(UpgradeKind kind) const;
+  UpgradeFrame frame(UpgradeKind kind) const FW_REQUIRES(mutex_);
 
   // The stream.
   void stream_read();
@@ -143,37 +143,40 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const std::unique_ptr<Below> below_;
   const SocketAddresses addresses_;
 
-  std::mutex mutex_;
-  Stage stage_ = Stage::kUndecided;
-  Way reading_ = Way::kTcp;
-  Way writing_ = Way::kTcp;
-  absl::Status over_;   // why both directions have ended
-  std::string breach_;  // the peer broke the rules of the upgrade
+  core::Mutex mutex_;
+  Stage stage_ FW_GUARDED_BY(mutex_) = Stage::kUndecided;
+  Way reading_ FW_GUARDED_BY(mutex_) = Way::kTcp;
+  Way writing_ FW_GUARDED_BY(mutex_) = Way::kTcp;
+  absl::Status over_ FW_GUARDED_BY(mutex_);   // why both directions have ended
+  std::string breach_ FW_GUARDED_BY(mutex_);  // the peer broke the rules of the upgrade
 
-  Http2Watcher incoming_;
-  Http2Watcher outgoing_;
-  std::string own_frames_;   // to be put into what is written to TCP
-  bool switch_due_ = false;  // kSwitch is to be written, as the last bytes on TCP
-  UpgradeFrame upgrade_;     // nonces and the number of the stream
-  DeviceUuid peer_device_{};
-  bool needs_mapping_ = false;  // only mapped memory proves that nothing is in between
+  Http2Watcher incoming_ FW_GUARDED_BY(mutex_);
+  Http2Watcher outgoing_ FW_GUARDED_BY(mutex_);
+  std::string own_frames_ FW_GUARDED_BY(mutex_);  // to be put into what is written to TCP
+  bool switch_due_ FW_GUARDED_BY(mutex_) =
+      false;  // kSwitch is to be written, as the last bytes on TCP
+  UpgradeFrame upgrade_ FW_GUARDED_BY(mutex_);  // nonces and the number of the stream
+  DeviceUuid peer_device_ FW_GUARDED_BY(mutex_){};
+  bool needs_mapping_ FW_GUARDED_BY(mutex_) =
+      false;  // only mapped memory proves that nothing is in between
 
-  Reader reader_;
-  grpc_closure* tcp_writer_ = nullptr;     // gRPC's write under way on TCP
-  grpc_closure* stream_writer_ = nullptr;  // on the stream
-  Writer queued_;                          // waits for a write of our own
-  bool tcp_writes_ = false;                // a write to TCP is under way
-  grpc_slice_buffer own_write_{};
-  grpc_slice_buffer guard_{};  // of the read that finds TCP's end
-  bool guarding_ = false;
-  bool covered_ = false;  // the keeper looks after the write under way
-  bool finished_ = false;
-  bool destroyed_ = false;
+  Reader reader_ FW_GUARDED_BY(mutex_);
+  grpc_closure* tcp_writer_ FW_GUARDED_BY(mutex_) = nullptr;     // gRPC's write under way on TCP
+  grpc_closure* stream_writer_ FW_GUARDED_BY(mutex_) = nullptr;  // on the stream
+  Writer queued_ FW_GUARDED_BY(mutex_);                          // waits for a write of our own
+  bool tcp_writes_ FW_GUARDED_BY(mutex_) = false;                // a write to TCP is under way
+  grpc_slice_buffer own_write_ FW_GUARDED_BY(mutex_){};
+  grpc_slice_buffer guard_ FW_GUARDED_BY(mutex_){};  // of the read that finds TCP's end
+  bool guarding_ FW_GUARDED_BY(mutex_) = false;
+  bool covered_ FW_GUARDED_BY(mutex_) = false;  // the keeper looks after the write under way
+  bool finished_ FW_GUARDED_BY(mutex_) = false;
+  bool destroyed_ FW_GUARDED_BY(mutex_) = false;
 
-  std::shared_ptr<Pair> pair_;
-  std::shared_ptr<Pair> known_;  // found at once: has_pair() is due, without the lock
-  std::shared_ptr<void> watch_;
-  stream::Stream stream_;
+  std::shared_ptr<Pair> pair_ FW_GUARDED_BY(mutex_);
+  std::shared_ptr<Pair> known_
+      FW_GUARDED_BY(mutex_);  // found at once: has_pair() is due, without the lock
+  std::shared_ptr<void> watch_ FW_GUARDED_BY(mutex_);
+  stream::Stream stream_;  // once writing_ is kStream, for ever
 };
 
 }  // namespace farwrite::grpc

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "core/mutex.h"
 #include "core/sha256.h"
 #include "grpc/connection.h"
 #include "grpc/host.h"
@@ -72,7 +73,7 @@ void Connection::saw_incoming(Http2Watcher::Event event, bool last) {
 void Connection::watch_outgoing(grpc_slice_buffer* slices) {
   grpc_slice_buffer passed;
   grpc_slice_buffer_init(&passed);
-  const auto put_frames = [&] {
+  const auto put_frames = [&]() FW_REQUIRES(mutex_) {
     grpc_slice_buffer_add(&passed,
                           grpc_slice_from_copied_buffer(own_frames_.data(), own_frames_.size()));
     own_frames_.clear();
@@ -234,15 +235,22 @@ std::string Connection::refusal(const UpgradeFrame& peer, Hub& hub) {
 }
 
 void Connection::has_pair(const Result<std::shared_ptr<Pair>>& pair) {
+  bool needs_mapping = false;
+  std::uint64_t number = 0;
+  {
+    const core::Lock lock(mutex_);
+    needs_mapping = needs_mapping_;
+    number = upgrade_.stream;
+  }
   std::string refused;
   std::shared_ptr<void> watch;
   stream::Stream stream;
   if (!pair.ok()) {
     refused = pair.status().message();
-  } else if (needs_mapping_ && !pair.value()->maps_peer_memory()) {
+  } else if (needs_mapping && !pair.value()->maps_peer_memory()) {
     refused = "the two ends of the socket do not see the same addresses, and share no memory";
   } else {
-    Result<stream::Stream> opened = pair.value()->streams().open(upgrade_.stream);
+    Result<stream::Stream> opened = pair.value()->streams().open(number);
     if (opened.ok()) {
       stream = *std::move(opened);
       watch = below_->watch(pair.value());
@@ -253,7 +261,7 @@ void Connection::has_pair(const Result<std::shared_ptr<Pair>>& pair) {
   }
   std::string breach;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (!over_.ok() || destroyed_ || stage_ == Stage::kStays) return;
     if (!refused.empty()) {
       stay(refused);

@@ -1,6 +1,7 @@
 // All that depends on gRPC's version: 1.51, with the private headers of its iomgr.
 #include <grpc/support/port_platform.h>
 
+#include "core/mutex.h"
 #include "src/core/lib/iomgr/endpoint.h"
 #include "src/core/lib/iomgr/error.h"
 #include "src/core/lib/iomgr/ev_posix.h"
@@ -17,7 +18,6 @@
 #include <algorithm>
 #include <fstream>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -282,7 +282,7 @@ void keep_alive(int descriptor) {
 class Connections {
  public:
   void add(const std::shared_ptr<Connection>& connection) {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     // Rarely, so that a connection costs the same however many there are.
     if (all_.size() >= tidy_at_) {
       std::erase_if(all_, [](const auto& weak) { return weak.expired(); });
@@ -291,16 +291,16 @@ class Connections {
     all_.push_back(connection);
   }
   std::vector<std::weak_ptr<Connection>> all() {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     return all_;
   }
 
  private:
   static constexpr std::size_t kLeast = 64;
 
-  std::mutex mutex_;
-  std::vector<std::weak_ptr<Connection>> all_;
-  std::size_t tidy_at_ = kLeast;
+  core::Mutex mutex_;
+  std::vector<std::weak_ptr<Connection>> all_ FW_GUARDED_BY(mutex_);
+  std::size_t tidy_at_ FW_GUARDED_BY(mutex_) = kLeast;
 };
 
 Connections& connections() {

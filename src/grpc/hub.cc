@@ -8,6 +8,7 @@
 #include <future>
 #include <utility>
 
+#include "core/mutex.h"
 #include "core/start_thread.h"
 #include "core/thread_own.h"
 #include "grpc/report.h"
@@ -20,7 +21,7 @@ constexpr std::chrono::milliseconds kTick{5};
 constexpr std::chrono::milliseconds kUnattended{5};
 constexpr std::chrono::milliseconds kBusyFor{2};
 
-std::mutex hub_mutex;
+core::Mutex hub_mutex;
 std::atomic<Hub*> the_hub{nullptr};
 
 std::int64_t now_ns() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
@@ -31,7 +32,7 @@ Hub* Hub::existing() { return the_hub.load(std::memory_order_acquire); }
 
 Result<Hub*> Hub::get() {
   if (Hub* const hub = existing()) return hub;
-  const std::lock_guard lock(hub_mutex);
+  const core::Lock lock(hub_mutex);
   if (Hub* const hub = existing()) return hub;
   return open();
 }
@@ -62,8 +63,9 @@ Result<Hub*> Hub::open() {
   // A parent's hub stays the parent's, and so does the lock if another thread holds it.
   static std::once_flag once;
   std::call_once(once, [] {
-    ::pthread_atfork([] { hub_mutex.lock(); }, [] { hub_mutex.unlock(); },
-                     [] {
+    ::pthread_atfork([]() FW_ACQUIRE(hub_mutex) { hub_mutex.lock(); },
+                     []() FW_RELEASE(hub_mutex) { hub_mutex.unlock(); },
+                     []() FW_RELEASE(hub_mutex) {
                        the_hub.store(nullptr);
                        hub_mutex.unlock();
                      });
@@ -87,7 +89,7 @@ void Hub::accept_all() {
     std::vector<Waiting> waiting;
     std::vector<std::shared_ptr<Pair>> over;
     {
-      const std::lock_guard lock(mutex_);
+      const core::Lock lock(mutex_);
       over = add(*pair);
       accepted_[uuid] = *pair;
       const auto [first, last] = waiting_.equal_range(uuid);
@@ -101,9 +103,9 @@ void Hub::accept_all() {
 }
 
 void Hub::work() {
-  std::unique_lock lock(jobs_mutex_);
+  core::Lock lock(jobs_mutex_);
   while (true) {
-    jobs_changed_.wait(lock, [&] { return !jobs_.empty(); });
+    jobs_changed_.wait(jobs_mutex_, [&]() FW_REQUIRES(jobs_mutex_) { return !jobs_.empty(); });
     const std::function<void()> job = std::move(jobs_.front());
     jobs_.pop_front();
     lock.unlock();
@@ -114,14 +116,19 @@ void Hub::work() {
 
 std::shared_ptr<Pair> Hub::find(const std::map<DeviceUuid, std::shared_ptr<Pair>>& pairs,
                                 const DeviceUuid& device) {
-  const std::lock_guard lock(mutex_);
   const auto found = pairs.find(device);
   return found != pairs.end() && found->second->is_open() ? found->second : nullptr;
 }
 
-std::shared_ptr<Pair> Hub::connected(const DeviceUuid& device) { return find(connected_, device); }
+std::shared_ptr<Pair> Hub::connected(const DeviceUuid& device) {
+  const core::Lock lock(mutex_);
+  return find(connected_, device);
+}
 
-std::shared_ptr<Pair> Hub::accepted(const DeviceUuid& device) { return find(accepted_, device); }
+std::shared_ptr<Pair> Hub::accepted(const DeviceUuid& device) {
+  const core::Lock lock(mutex_);
+  return find(accepted_, device);
+}
 
 void Hub::connect(const Endpoint& endpoint, const DeviceUuid& device, OnPair on_pair) {
   post([this, endpoint, device, on_pair = std::move(on_pair)] {
@@ -138,7 +145,7 @@ void Hub::connect(const Endpoint& endpoint, const DeviceUuid& device, OnPair on_
     Result<std::shared_ptr<Pair>> pair = Pair::create(device_, *channel, settings_.streams);
     std::vector<std::shared_ptr<Pair>> over;
     if (pair.ok()) {
-      const std::lock_guard lock(mutex_);
+      const core::Lock lock(mutex_);
       over = add(*pair);
       connected_[device] = *pair;
     }
@@ -147,13 +154,13 @@ void Hub::connect(const Endpoint& endpoint, const DeviceUuid& device, OnPair on_
 }
 
 void Hub::post(std::function<void()> job) {
-  const std::lock_guard lock(jobs_mutex_);
+  const core::Lock lock(jobs_mutex_);
   jobs_.push_back(std::move(job));
   jobs_changed_.notify_one();
 }
 
 void Hub::await(const DeviceUuid& device, std::weak_ptr<void> owner, OnPair on_pair) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   // A peer may promise a device that never comes.
   std::erase_if(waiting_, [](const auto& entry) { return entry.second.owner.expired(); });
   const auto found = accepted_.find(device);
@@ -183,7 +190,7 @@ std::shared_ptr<const std::vector<std::shared_ptr<Pair>>> Hub::pairs() {
   Seen& seen = core::thread_own<Seen>();  // so that polling takes no lock
   const std::uint64_t version = pairs_version_.load();
   if (seen.hub != this || seen.version != version) {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     seen = {.hub = this, .version = version, .pairs = pairs_};
   }
   return seen.pairs;
@@ -219,14 +226,14 @@ bool Hub::is_busy() const {
 
 void Hub::cover() {
   if (covered_.fetch_add(1) > 0) return;
-  const std::lock_guard lock(keeper_mutex_);
+  const core::Lock lock(keeper_mutex_);
   keeper_changed_.notify_one();
 }
 
 void Hub::uncover() { covered_.fetch_sub(1); }
 
 void Hub::keep(Check check) {
-  const std::lock_guard lock(keeper_mutex_);
+  const core::Lock lock(keeper_mutex_);
   checks_.push_back(std::move(check));
   keeper_changed_.notify_one();
 }
@@ -234,8 +241,10 @@ void Hub::keep(Check check) {
 void Hub::keep_all() {
   while (true) {
     {
-      std::unique_lock lock(keeper_mutex_);
-      keeper_changed_.wait(lock, [&] { return covered_.load() > 0 || !checks_.empty(); });
+      core::Lock lock(keeper_mutex_);
+      keeper_changed_.wait(keeper_mutex_, [&]() FW_REQUIRES(keeper_mutex_) {
+        return covered_.load() > 0 || !checks_.empty();
+      });
     }
     const std::int64_t seen = last_poll_ns_.load(std::memory_order_relaxed);
     if (now_ns() - seen > std::chrono::nanoseconds(kUnattended).count()) {
@@ -262,13 +271,13 @@ void Hub::keep_all() {
 void Hub::run_checks() {
   std::vector<Check> checks;
   {
-    const std::lock_guard lock(keeper_mutex_);
+    const core::Lock lock(keeper_mutex_);
     if (checking_) return;
     checking_ = true;
     checks.swap(checks_);
   }
   std::erase_if(checks, [](const Check& check) { return check(); });
-  const std::lock_guard lock(keeper_mutex_);
+  const core::Lock lock(keeper_mutex_);
   checking_ = false;
   checks_.insert(checks_.end(), std::make_move_iterator(checks.begin()),
                  std::make_move_iterator(checks.end()));
@@ -280,7 +289,7 @@ void Hub::drain(std::chrono::nanoseconds time) {
     if (poll()) continue;
     run_checks();
     {
-      const std::lock_guard lock(keeper_mutex_);
+      const core::Lock lock(keeper_mutex_);
       if (checks_.empty() && !checking_) return;
     }
     ::usleep(200);

@@ -7,15 +7,14 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "core/mutex.h"
 #include "farwrite/device.h"
 #include "grpc/pair.h"
 #include "grpc/polling.h"
@@ -82,8 +81,9 @@ class Hub {
   void run_checks();
   std::shared_ptr<Pair> find(const std::map<DeviceUuid, std::shared_ptr<Pair>>& pairs,
                              const DeviceUuid& device);
-  // Under mutex_. Returns the pairs that are over, to be destroyed without it.
-  [[nodiscard]] std::vector<std::shared_ptr<Pair>> add(const std::shared_ptr<Pair>& pair);
+  // Returns the pairs that are over, to be destroyed without it.
+  [[nodiscard]] std::vector<std::shared_ptr<Pair>> add(const std::shared_ptr<Pair>& pair)
+      FW_REQUIRES(mutex_);
   std::shared_ptr<const std::vector<std::shared_ptr<Pair>>> pairs();
 
   const Settings settings_;
@@ -93,21 +93,21 @@ class Hub {
   std::atomic<int> covered_{0};
   Polling polling_{*this};
 
-  std::mutex mutex_;
-  std::map<DeviceUuid, std::shared_ptr<Pair>> connected_;
-  std::map<DeviceUuid, std::shared_ptr<Pair>> accepted_;
-  std::multimap<DeviceUuid, Waiting> waiting_;
-  std::shared_ptr<const std::vector<std::shared_ptr<Pair>>> pairs_;
+  core::Mutex mutex_;
+  std::map<DeviceUuid, std::shared_ptr<Pair>> connected_ FW_GUARDED_BY(mutex_);
+  std::map<DeviceUuid, std::shared_ptr<Pair>> accepted_ FW_GUARDED_BY(mutex_);
+  std::multimap<DeviceUuid, Waiting> waiting_ FW_GUARDED_BY(mutex_);
+  std::shared_ptr<const std::vector<std::shared_ptr<Pair>>> pairs_ FW_GUARDED_BY(mutex_);
   std::atomic<std::uint64_t> pairs_version_{1};
 
-  std::mutex jobs_mutex_;
-  std::condition_variable jobs_changed_;
-  std::deque<std::function<void()>> jobs_;
+  core::Mutex jobs_mutex_;
+  core::CondVar jobs_changed_;
+  std::deque<std::function<void()>> jobs_ FW_GUARDED_BY(jobs_mutex_);
 
-  std::mutex keeper_mutex_;
-  std::condition_variable keeper_changed_;
-  std::vector<Check> checks_;
-  bool checking_ = false;  // a round of checks is under way
+  core::Mutex keeper_mutex_;
+  core::CondVar keeper_changed_;
+  std::vector<Check> checks_ FW_GUARDED_BY(keeper_mutex_);
+  bool checking_ FW_GUARDED_BY(keeper_mutex_) = false;  // a round of checks is under way
 };
 
 }  // namespace farwrite::grpc

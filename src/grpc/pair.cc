@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/mutex.h"
 #include "grpc/report.h"
 
 namespace farwrite::grpc {
@@ -19,7 +20,7 @@ Result<std::shared_ptr<Pair>> Pair::create(Device device, Channel channel,
 Pair::~Pair() { Report::get().add(streams_.stats()); }
 
 std::shared_ptr<void> Pair::watch(const std::function<std::shared_ptr<void>()>& make) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   std::shared_ptr<void> watch = watch_.lock();
   if (watch == nullptr) watch_ = watch = make();
   return watch;

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 
+#include "core/mutex.h"
 #include "farwrite/channel.h"
 #include "farwrite/device.h"
 #include "farwrite/stream.h"
@@ -35,8 +35,8 @@ class Pair {
 
   const Channel channel_;
   stream::Streams streams_;
-  std::mutex mutex_;
-  std::weak_ptr<void> watch_;
+  core::Mutex mutex_;
+  std::weak_ptr<void> watch_ FW_GUARDED_BY(mutex_);
 };
 
 }  // namespace farwrite::grpc

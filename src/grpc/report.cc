@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "core/counter_table.h"
+#include "core/mutex.h"
 
 namespace farwrite::grpc {
 namespace {
@@ -28,21 +29,21 @@ Report& Report::get() {
 
 void Report::stayed(const std::string& reason) {
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (++stayed_[reason] > 1) return;
   }
   std::fprintf(stderr, "farwrite: a gRPC connection stays on TCP: %s\n", reason.c_str());
 }
 
 void Report::add(const stream::Stats& stats) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   for (const auto& row : core::counters<stream::Stats>().rows) {
     streams_.*row.field += stats.*row.field;
   }
 }
 
 std::string Report::to_json() const {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   std::string reasons;
   for (const auto& [reason, count] : stayed_) {
     reasons += (reasons.empty() ? "" : ", ") + quoted(reason) + ": " + std::to_string(count);

@@ -4,9 +4,9 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <string>
 
+#include "core/mutex.h"
 #include "farwrite/stream.h"
 
 namespace farwrite::grpc {
@@ -40,9 +40,9 @@ class Report {
   std::atomic<std::uint64_t> received_bytes_{0};
   std::atomic<std::uint64_t> borrowed_bytes_{0};
 
-  mutable std::mutex mutex_;
-  std::map<std::string, std::uint64_t> stayed_;
-  stream::Stats streams_;
+  mutable core::Mutex mutex_;
+  std::map<std::string, std::uint64_t> stayed_ FW_GUARDED_BY(mutex_);
+  stream::Stats streams_ FW_GUARDED_BY(mutex_);
 };
 
 }  // namespace farwrite::grpc

@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "core/log.h"
+#include "core/mutex.h"
 
 namespace farwrite::memory {
 namespace {
@@ -66,14 +67,14 @@ AddressRange::Gap AddressRange::find_gap(std::uint64_t wanted_chunks) const {
 }
 
 std::uint64_t AddressRange::largest_gap() const {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   return find_gap(claimed_.size()).chunks * kHugePageBytes;
 }
 
 std::shared_ptr<AddressRange::Slice> AddressRange::claim(const std::shared_ptr<AddressRange>& range,
                                                          std::uint64_t needed,
                                                          std::uint64_t wanted) {
-  const std::lock_guard lock(range->mutex_);
+  const core::Lock lock(range->mutex_);
   const Gap gap = range->find_gap(wanted / kHugePageBytes);
   if (gap.chunks == 0 || gap.chunks * kHugePageBytes < needed) return nullptr;
   std::fill_n(range->claimed_.begin() + static_cast<std::ptrdiff_t>(gap.at), gap.chunks, true);
@@ -90,7 +91,7 @@ void AddressRange::give_back(std::byte* at, std::uint64_t bytes) {
     return;
   }
   ::madvise(at, bytes, MADV_DONTFORK);
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   const auto first = (at - base_) / static_cast<std::ptrdiff_t>(kHugePageBytes);
   std::fill_n(claimed_.begin() + first, bytes / kHugePageBytes, false);
   claimed_chunks_ -= bytes / kHugePageBytes;

@@ -4,13 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/fork_guard.h"
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "farwrite/status.h"
 
 namespace farwrite::memory {
@@ -61,16 +60,16 @@ class AddressRange {
 
   AddressRange(std::byte* base, std::uint64_t bytes, std::uint64_t limit);
   // With mutex_. The first gap of so many chunks, or the largest one.
-  Gap find_gap(std::uint64_t wanted_chunks) const;
+  Gap find_gap(std::uint64_t wanted_chunks) const FW_REQUIRES(mutex_);
   void give_back(std::byte* at, std::uint64_t bytes);
 
   std::byte* const base_;
   const std::uint64_t bytes_;
   const std::uint64_t limit_;
   const core::ForkGuard guard_;
-  mutable core::OrderedMutex<core::LockRank::kAddressRange> mutex_;
-  std::vector<bool> claimed_;  // by 2 MiB
-  std::uint64_t claimed_chunks_ = 0;
+  mutable core::Mutex mutex_{core::LockRank::kAddressRange};
+  std::vector<bool> claimed_ FW_GUARDED_BY(mutex_);  // by 2 MiB
+  std::uint64_t claimed_chunks_ FW_GUARDED_BY(mutex_) = 0;
 };
 
 // Exclusive right to map memory at some addresses of a range. Immutable. The destructor unmaps what

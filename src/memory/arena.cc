@@ -11,7 +11,7 @@
 #include "core/deadline.h"
 #include "core/fork_guard.h"
 #include "core/log.h"
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "memory/background_release.h"
 #include "memory/block_cache.h"
 #include "memory/block_map.h"
@@ -88,12 +88,13 @@ class Arena::Implementation {
   // Held across slow kernel calls and on_segment, so that it never delays those who need no new
   // segment. Order: grow_mutex_, then map_mutex_; a cache shard's lock is never held while taking
   // either.
-  mutable core::OrderedMutex<core::LockRank::kArenaGrowth> grow_mutex_;
-  mutable core::OrderedMutex<core::LockRank::kArenaMap> map_mutex_;
+  mutable core::Mutex grow_mutex_{core::LockRank::kArenaGrowth};
+  mutable core::Mutex map_mutex_{core::LockRank::kArenaMap};
   std::atomic<std::uint64_t> used_bytes_{0};
   std::atomic<std::uint64_t> peak_used_bytes_{0};
   std::atomic<std::uint64_t> failures_{0};
-  std::uint64_t allocations_seen_ = 0;  // by trim_idle(), under grow_mutex_
+  std::uint64_t allocations_seen_ FW_GUARDED_BY(grow_mutex_) =
+      0;  // by trim_idle(), under grow_mutex_
 };
 
 Arena::Implementation::~Implementation() {
@@ -155,7 +156,7 @@ Result<std::uint64_t> Arena::Implementation::take(std::uint64_t units, std::uint
   reclaim();
   flush_caches();
   for (;;) {
-    const std::lock_guard growing(grow_mutex_);
+    const core::Lock growing(grow_mutex_);
     if (const auto start = take_from_map(*granted)) return *start;
     const Status grown = grow(units, *granted);
     if (grown.ok()) {
@@ -172,7 +173,7 @@ Result<std::uint64_t> Arena::Implementation::take(std::uint64_t units, std::uint
 }
 
 std::optional<std::uint64_t> Arena::Implementation::take_from_map(std::uint64_t units) {
-  const std::lock_guard lock(map_mutex_);
+  const core::Lock lock(map_mutex_);
   const std::optional<std::uint64_t> start = map_->take(units);
   if (start) touch(*start);
   return start;
@@ -198,7 +199,7 @@ Status Arena::Implementation::grow(std::uint64_t units, std::uint64_t wanted_uni
   if (options_.on_segment) FARWRITE_RETURN_IF_ERROR(options_.on_segment(segment));
   segments_->add(segment);
   cache_.set_limit(segments_->bytes() / kUnitBytes / kCachedPart);
-  const std::lock_guard lock(map_mutex_);
+  const core::Lock lock(map_mutex_);
   map_->add_segment(segments_->offset_of(segment->base()) / kUnitBytes,
                     segment->bytes() / kUnitBytes);
   return {};
@@ -220,7 +221,7 @@ void Arena::Implementation::free(std::byte* data) {
   if (options_.quota != nullptr) options_.quota->release(units * kUnitBytes);
   if (!BlockCache::keeps(units)) {
     cache_.count_free();
-    const std::lock_guard lock(map_mutex_);
+    const core::Lock lock(map_mutex_);
     map_->give(block.start, block.units);
     touch(block.start);
     return;
@@ -251,7 +252,7 @@ void Arena::Implementation::reclaim() {
 }
 
 void Arena::Implementation::give_to_map(const std::vector<BlockExtent>& blocks) {
-  const std::lock_guard lock(map_mutex_);
+  const core::Lock lock(map_mutex_);
   for (const BlockExtent& block : blocks) {
     map_->give(block.start, block.units);
     touch(block.start);
@@ -266,7 +267,7 @@ void Arena::Implementation::flush_caches() {
 
 void Arena::Implementation::trim() {
   if (guard_.in_forked_child()) return;
-  const std::lock_guard growing(grow_mutex_);
+  const core::Lock growing(grow_mutex_);
   reclaim();
   flush_caches();
   static_cast<void>(remove_free_segments());
@@ -284,7 +285,7 @@ bool Arena::Implementation::remove_if_free(const SegmentTable::Entry& entry,
                                            std::chrono::nanoseconds idle) {
   const std::shared_ptr<Segment> segment = entry.segment;
   {
-    const std::lock_guard lock(map_mutex_);
+    const core::Lock lock(map_mutex_);
     if (core::now_ns() - entry.used_at < idle.count()) return false;
     if (!map_->remove_segment(entry.offset / kUnitBytes, segment->bytes() / kUnitBytes)) {
       return false;
@@ -298,8 +299,8 @@ bool Arena::Implementation::remove_if_free(const SegmentTable::Entry& entry,
 
 void Arena::Implementation::trim_idle(std::chrono::nanoseconds idle) {
   if (guard_.in_forked_child()) return;
-  const std::unique_lock growing(grow_mutex_, std::try_to_lock);
-  if (!growing.owns_lock()) return;
+  if (!grow_mutex_.try_lock()) return;
+  const core::Lock growing(grow_mutex_, std::adopt_lock);
   // What the caches hold is in use as long as something allocates.
   const std::uint64_t allocations = cache_.counts().allocations;
   if (std::exchange(allocations_seen_, allocations) == allocations) flush_caches();
@@ -324,7 +325,7 @@ ArenaStats Arena::Implementation::stats() const {
   stats.cached_bytes = counts.cached_units * kUnitBytes;
   stats.allocations = counts.allocations;
   stats.frees = counts.frees;
-  const std::lock_guard lock(map_mutex_);
+  const core::Lock lock(map_mutex_);
   stats.largest_free = map_->largest_free() * kUnitBytes;
   return stats;
 }

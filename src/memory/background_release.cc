@@ -2,13 +2,12 @@
 
 #include <pthread.h>
 
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <thread>
 #include <utility>
 
 #include "core/fork_guard.h"
+#include "core/mutex.h"
 #include "core/start_thread.h"
 
 namespace farwrite::memory {
@@ -18,10 +17,10 @@ constexpr std::uint64_t kWorthAThread = std::uint64_t{4} << 20;
 
 struct Releases {
   const core::ForkGuard guard;  // a child may find the mutex locked
-  std::mutex mutex;
-  std::condition_variable done;
-  std::deque<std::function<void()>> waiting;
-  bool running = false;  // the thread
+  core::Mutex mutex;
+  core::CondVar done;
+  std::deque<std::function<void()>> waiting FW_GUARDED_BY(mutex);
+  bool running FW_GUARDED_BY(mutex) = false;  // the thread
 
   // Outlives every thread.
   static Releases& of_process() {
@@ -30,7 +29,7 @@ struct Releases {
   }
 
   bool enqueue(std::function<void()>& release) {
-    const std::lock_guard lock(mutex);
+    const core::Lock lock(mutex);
     if (!running) {
       std::thread thread;
       if (!core::start_thread(thread, {"free memory"}, [this] { run(); }).ok()) return false;
@@ -43,7 +42,7 @@ struct Releases {
 
   void run() {
     (void)::pthread_setname_np(::pthread_self(), "farwrite-free");
-    std::unique_lock lock(mutex);
+    core::Lock lock(mutex);
     while (!waiting.empty()) {
       {
         const std::function<void()> release = std::move(waiting.front());
@@ -69,8 +68,9 @@ void release_in_background(std::uint64_t bytes, std::function<void()> release) {
 void wait_for_background_releases() {
   Releases& releases = Releases::of_process();
   if (releases.guard.in_forked_child()) return;
-  std::unique_lock lock(releases.mutex);
-  releases.done.wait(lock, [&releases] { return !releases.running; });
+  core::Lock lock(releases.mutex);
+  releases.done.wait(releases.mutex,
+                     [&releases]() FW_REQUIRES(releases.mutex) { return !releases.running; });
 }
 
 }  // namespace farwrite::memory

@@ -5,6 +5,8 @@
 #include <bit>
 #include <thread>
 
+#include "core/mutex.h"
+
 namespace farwrite::memory {
 namespace {
 
@@ -30,7 +32,7 @@ bool BlockCache::keeps(std::uint64_t units) {
 
 std::optional<std::uint64_t> BlockCache::pop(std::uint64_t units) {
   Shard& shard = own_shard();
-  const std::lock_guard lock(shard.mutex);
+  const core::Lock lock(shard.mutex);
   std::vector<std::uint64_t>& bin = shard.bins[class_at_most(units)];
   if (bin.empty()) return std::nullopt;
   const std::uint64_t start = bin.back();
@@ -42,7 +44,7 @@ std::optional<std::uint64_t> BlockCache::pop(std::uint64_t units) {
 
 void BlockCache::push(BlockExtent block, std::vector<BlockExtent>& evicted) {
   Shard& shard = own_shard();
-  const std::lock_guard lock(shard.mutex);
+  const core::Lock lock(shard.mutex);
   ++shard.frees;
   std::vector<std::uint64_t>& bin = shard.bins[class_at_most(block.units)];
   if (block.units > shard.limit_units || bin.size() >= kMostPerBin) {
@@ -56,7 +58,7 @@ void BlockCache::push(BlockExtent block, std::vector<BlockExtent>& evicted) {
 
 void BlockCache::flush(std::vector<BlockExtent>& evicted) {
   for (Shard& shard : shards_) {
-    const std::lock_guard lock(shard.mutex);
+    const core::Lock lock(shard.mutex);
     for (std::uint32_t bin = 0; bin < kBins; ++bin) {
       for (const std::uint64_t start : shard.bins[bin])
         evicted.push_back({start, class_units(bin)});
@@ -68,19 +70,19 @@ void BlockCache::flush(std::vector<BlockExtent>& evicted) {
 
 void BlockCache::count_allocation() {
   Shard& shard = own_shard();
-  const std::lock_guard lock(shard.mutex);
+  const core::Lock lock(shard.mutex);
   ++shard.allocations;
 }
 
 void BlockCache::count_free() {
   Shard& shard = own_shard();
-  const std::lock_guard lock(shard.mutex);
+  const core::Lock lock(shard.mutex);
   ++shard.frees;
 }
 
 void BlockCache::set_limit(std::uint64_t units) {
   for (Shard& shard : shards_) {
-    const std::lock_guard lock(shard.mutex);
+    const core::Lock lock(shard.mutex);
     shard.limit_units = units / shards_.size();
   }
 }
@@ -88,7 +90,7 @@ void BlockCache::set_limit(std::uint64_t units) {
 BlockCache::Counts BlockCache::counts() const {
   Counts sum;
   for (const Shard& shard : shards_) {
-    const std::lock_guard lock(shard.mutex);
+    const core::Lock lock(shard.mutex);
     sum.cached_units += shard.cached_units;
     sum.allocations += shard.allocations;
     sum.frees += shard.frees;

@@ -7,11 +7,10 @@
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "memory/size_class.h"
 
 namespace farwrite::memory {
@@ -60,17 +59,17 @@ class BlockCache {
   static constexpr std::size_t kMostPerBin = 64;
 
   struct alignas(128) Shard {
-    mutable core::OrderedMutex<core::LockRank::kArenaCache> mutex;
-    std::uint64_t cached_units = 0;
-    std::uint64_t limit_units = 0;
-    std::uint64_t allocations = 0;
-    std::uint64_t frees = 0;
-    std::uint32_t victim = 0;  // the bin that is emptied next
-    std::array<std::vector<std::uint64_t>, kBins> bins;
+    mutable core::Mutex mutex{core::LockRank::kArenaCache};
+    std::uint64_t cached_units FW_GUARDED_BY(mutex) = 0;
+    std::uint64_t limit_units FW_GUARDED_BY(mutex) = 0;
+    std::uint64_t allocations FW_GUARDED_BY(mutex) = 0;
+    std::uint64_t frees FW_GUARDED_BY(mutex) = 0;
+    std::uint32_t victim FW_GUARDED_BY(mutex) = 0;  // the bin that is emptied next
+    std::array<std::vector<std::uint64_t>, kBins> bins FW_GUARDED_BY(mutex);
   };
 
   Shard& own_shard();
-  static void make_room(Shard& shard, std::vector<BlockExtent>& evicted);
+  static void make_room(Shard& shard, std::vector<BlockExtent>& evicted) FW_REQUIRES(shard.mutex);
 
   std::vector<Shard> shards_;
 };

@@ -5,7 +5,8 @@
 #include <unistd.h>
 
 #include <array>
-#include <mutex>
+
+#include "core/mutex.h"
 
 namespace farwrite::memory {
 
@@ -30,12 +31,12 @@ constexpr std::size_t kMostGenerations = 64;
 // Locked from before a fork until after it, so a child finds it whole. Nothing is allocated under
 // the lock: another library's fork handlers may hold the locks of malloc by then.
 struct Watch {
-  std::mutex mutex;
-  std::array<Generation, kMostGenerations> living;
-  std::size_t count = 0;
-  std::uint64_t ended = 0;
-  std::uint64_t number = 0;  // of the newest fork
-  void* mapped = nullptr;    // of the fork under way
+  core::Mutex mutex;
+  std::array<Generation, kMostGenerations> living FW_GUARDED_BY(mutex);
+  std::size_t count FW_GUARDED_BY(mutex) = 0;
+  std::uint64_t ended FW_GUARDED_BY(mutex) = 0;
+  std::uint64_t number FW_GUARDED_BY(mutex) = 0;  // of the newest fork
+  void* mapped FW_GUARDED_BY(mutex) = nullptr;    // of the fork under way
 };
 constinit Watch watch;
 
@@ -44,7 +45,7 @@ bool still_mapped(const Generation& generation) {
          ::fcntl(generation.witness, F_ADD_SEALS, F_SEAL_WRITE) != 0;
 }
 
-void forget_ended() {
+void forget_ended() FW_REQUIRES(watch.mutex) {
   std::size_t kept = 0;
   for (std::size_t i = 0; i < watch.count; ++i) {
     if (still_mapped(watch.living[i])) {
@@ -57,14 +58,16 @@ void forget_ended() {
   watch.count = kept;
 }
 
-void close_witnesses() {
+void close_witnesses() FW_REQUIRES(watch.mutex) {
   for (std::size_t i = 0; i < watch.count; ++i) {
     if (watch.living[i].witness != kNoWitness) ::close(watch.living[i].witness);
   }
   watch.count = 0;
 }
 
-std::uint64_t newest_living() { return watch.count == 0 ? 0 : watch.living[watch.count - 1].last; }
+std::uint64_t newest_living() FW_REQUIRES(watch.mutex) {
+  return watch.count == 0 ? 0 : watch.living[watch.count - 1].last;
+}
 
 int make_witness() {
   const int fd = ::memfd_create("farwrite-fork", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -74,7 +77,7 @@ int make_witness() {
 }
 
 // For the child to inherit.
-void map_witness(Generation& generation) {
+void map_witness(Generation& generation) FW_REQUIRES(watch.mutex) {
   void* const mapped =
       ::mmap(nullptr, kWitnessBytes, PROT_READ | PROT_WRITE, MAP_SHARED, generation.witness, 0);
   if (mapped != MAP_FAILED) {
@@ -86,7 +89,7 @@ void map_witness(Generation& generation) {
 }
 
 // The generation that the fork belongs to: one of its own if there is a descriptor for it.
-Generation& join_generation(std::uint64_t number) {
+Generation& join_generation(std::uint64_t number) FW_REQUIRES(watch.mutex) {
   if (watch.count < kMostGenerations) {
     const int witness = make_witness();
     if (witness != kNoWitness || watch.count == 0) {
@@ -102,7 +105,7 @@ Generation& join_generation(std::uint64_t number) {
 }  // namespace
 
 std::uint64_t ForkedReaders::refresh() {
-  const std::lock_guard lock(watch.mutex);
+  const core::Lock lock(watch.mutex);
   if (watch.count == 0) return watch.ended;
   forget_ended();
   newest_.store(newest_living(), std::memory_order_relaxed);
@@ -110,14 +113,14 @@ std::uint64_t ForkedReaders::refresh() {
 }
 
 void ForkedReaders::forget_all() {
-  const std::lock_guard lock(watch.mutex);
+  const core::Lock lock(watch.mutex);
   close_witnesses();
   ++watch.ended;
   newest_.store(0, std::memory_order_relaxed);
 }
 
 bool ForkedReaders::may_read_between(std::uint64_t made, std::uint64_t given_up) {
-  const std::lock_guard lock(watch.mutex);
+  const core::Lock lock(watch.mutex);
   for (std::size_t i = 0; i < watch.count; ++i) {
     if (watch.living[i].first <= given_up && watch.living[i].last > made) return true;
   }
@@ -125,7 +128,7 @@ bool ForkedReaders::may_read_between(std::uint64_t made, std::uint64_t given_up)
 }
 
 std::uint64_t ForkedReaders::newest_fork() {
-  const std::lock_guard lock(watch.mutex);
+  const core::Lock lock(watch.mutex);
   return watch.number;
 }
 

@@ -14,6 +14,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/mutex.h"
+
 namespace farwrite::memory {
 
 // Functions about this process, thread-safe. In a forked child they know the child's own children.
@@ -39,9 +41,9 @@ class ForkedReaders {
   static void forget_all();
 
   // What a fork calls (inherited_mapping.cc). Children who inherit nothing need no watching.
-  static void before_fork(bool inherits);
-  static void after_fork_in_parent();
-  static void after_fork_in_child();
+  static void before_fork(bool inherits) FW_NO_THREAD_SAFETY_ANALYSIS;
+  static void after_fork_in_parent() FW_NO_THREAD_SAFETY_ANALYSIS;
+  static void after_fork_in_child() FW_NO_THREAD_SAFETY_ANALYSIS;
 
  private:
   static std::atomic<std::uint64_t> newest_;  // the newest fork whose child may live, 0: none

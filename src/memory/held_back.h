@@ -5,10 +5,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "core/mutex.h"
 #include "memory/forked_readers.h"
 
 namespace farwrite::memory {
@@ -20,7 +20,7 @@ class HeldBack {
   // Holds a thing that was made at a ForkedReaders::stamp() for which may_read() holds.
   void add(Thing thing, std::uint64_t made) {
     const std::uint64_t given_up = ForkedReaders::newest_fork();
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     held_.push_back({std::move(thing), made, given_up});
     count_.store(held_.size(), std::memory_order_relaxed);
   }
@@ -30,7 +30,7 @@ class HeldBack {
     std::vector<Thing> free;
     if (empty()) return free;
     const std::uint64_t ended = ForkedReaders::refresh();
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     // Those that were looked at since a child last ended are still read.
     const auto from = held_.begin() + static_cast<std::ptrdiff_t>(ended == ended_ ? looked_at_ : 0);
     const auto still_read = [](const Held& held) {
@@ -55,10 +55,10 @@ class HeldBack {
     std::uint64_t given_up = 0;  // the newest fork then
   };
 
-  std::mutex mutex_;
-  std::vector<Held> held_;
-  std::uint64_t ended_ = 0;    // ForkedReaders::refresh() at the last look
-  std::size_t looked_at_ = 0;  // of held_, then
+  core::Mutex mutex_;
+  std::vector<Held> held_ FW_GUARDED_BY(mutex_);
+  std::uint64_t ended_ FW_GUARDED_BY(mutex_) = 0;    // ForkedReaders::refresh() at the last look
+  std::size_t looked_at_ FW_GUARDED_BY(mutex_) = 0;  // of held_, then
   std::atomic<std::size_t> count_{0};
 };
 

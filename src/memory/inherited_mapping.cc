@@ -6,9 +6,9 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <mutex>
 #include <string_view>
 
+#include "core/mutex.h"
 #include "memory/background_release.h"
 #include "memory/forked_readers.h"
 
@@ -17,28 +17,28 @@ namespace {
 
 // Locked from before a fork until after it. Nothing is allocated under it: see ForkedReaders.
 struct List {
-  std::mutex mutex;
-  InheritedMapping* first = nullptr;
+  core::Mutex mutex;
+  InheritedMapping* first FW_GUARDED_BY(mutex) = nullptr;
 };
 constinit List list;
 
 }  // namespace
 
 struct ForkHandlers {
-  static void before() {
+  static void before() FW_ACQUIRE(list.mutex) {
     // Descriptors of memory that is going: in a child they would keep its pages.
     wait_for_background_releases();
     list.mutex.lock();
     ForkedReaders::before_fork(list.first != nullptr);
   }
 
-  static void in_parent() {
+  static void in_parent() FW_RELEASE(list.mutex) {
     ForkedReaders::after_fork_in_parent();
     list.mutex.unlock();
   }
 
   // Only what is safe after a fork of a process with threads: system calls.
-  static void in_child() {
+  static void in_child() FW_RELEASE(list.mutex) {
     ForkedReaders::after_fork_in_child();
     for (const InheritedMapping* at = list.first; at != nullptr; at = at->next_) view(*at);
     list.first = nullptr;  // the child's own children inherit private memory as any other
@@ -89,7 +89,7 @@ namespace {
 
 InheritedMapping::InheritedMapping(std::byte* base, std::uint64_t bytes, int fd)
     : base_(base), bytes_(bytes), fd_(fd) {
-  const std::lock_guard lock(list.mutex);
+  const core::Lock lock(list.mutex);
   next_ = list.first;
   if (next_ != nullptr) next_->previous_ = this;
   list.first = this;
@@ -97,7 +97,7 @@ InheritedMapping::InheritedMapping(std::byte* base, std::uint64_t bytes, int fd)
 
 bool InheritedMapping::find(const std::byte* address,
                             const std::function<void(const InheritedMapping&)>& use) {
-  const std::lock_guard lock(list.mutex);
+  const core::Lock lock(list.mutex);
   for (const InheritedMapping* at = list.first; at != nullptr; at = at->next_) {
     if (at->base_ == nullptr || address < at->base_ || address >= at->base_ + at->bytes_) continue;
     use(*at);
@@ -108,7 +108,7 @@ bool InheritedMapping::find(const std::byte* address,
 
 InheritedMapping::~InheritedMapping() {
   if (guard_.in_forked_child()) return;  // the list is the child's own
-  const std::lock_guard lock(list.mutex);
+  const core::Lock lock(list.mutex);
   if (next_ != nullptr) next_->previous_ = previous_;
   (previous_ != nullptr ? previous_->next_ : list.first) = next_;
   if (list.first == nullptr) ForkedReaders::forget_all();

@@ -5,15 +5,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <type_traits>
 #include <utility>
 
+#include "core/mutex.h"
 #include "core/start_thread.h"
 #include "farwrite/completion.h"
 #include "farwrite/status.h"
@@ -89,11 +88,11 @@ auto wait_beside(Call call) {
   if (!in_main_thread()) return without_gil(call);
 
   struct Shared {
-    std::mutex mutex;
-    std::condition_variable ended;
-    bool over = false;
-    std::optional<Outcome> outcome;
-    std::exception_ptr failure;  // the call had no memory, and threw
+    core::Mutex mutex;
+    core::CondVar ended;
+    bool over FW_GUARDED_BY(mutex) = false;
+    std::optional<Outcome> outcome FW_GUARDED_BY(mutex);
+    std::exception_ptr failure FW_GUARDED_BY(mutex);  // the call had no memory, and threw
   };
   const auto shared = std::make_shared<Shared>();
   std::thread thread;
@@ -106,7 +105,7 @@ auto wait_beside(Call call) {
                                       } catch (...) {
                                         failure = std::current_exception();
                                       }
-                                      const std::lock_guard lock(shared->mutex);
+                                      const core::Lock lock(shared->mutex);
                                       shared->outcome = std::move(outcome);
                                       shared->failure = std::move(failure);
                                       shared->over = true;
@@ -115,8 +114,9 @@ auto wait_beside(Call call) {
   thread.detach();
   while (true) {
     const bool ended = without_gil([&] {
-      std::unique_lock lock(shared->mutex);
-      return shared->ended.wait_for(lock, kSignalInterval, [&] { return shared->over; });
+      core::Lock lock(shared->mutex);
+      return shared->ended.wait_for(shared->mutex, kSignalInterval,
+                                    [&]() FW_REQUIRES(shared->mutex) { return shared->over; });
     });
     if (ended && shared->failure != nullptr) std::rethrow_exception(shared->failure);
     if (ended) return std::move(*shared->outcome);

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "core/mutex.h"
 #include "core/wire.h"
 
 namespace farwrite::stream {
@@ -35,7 +36,7 @@ Status differs(const std::string& option, std::uint64_t theirs, std::uint64_t ou
 
 void Incoming::read(Stream::OnRead on_read) {
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (reader_ == nullptr) {
       reader_ = std::move(on_read);
       on_read = nullptr;
@@ -56,7 +57,7 @@ Status Incoming::take_begin(std::uint64_t window, ByteView payload) {
   if (message_window != options_.message_window) {
     return differs("message_window", message_window, options_.message_window);
   }
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   if (begun_) return against_the_rules("a second beginning");
   begun_ = true;
   return Status();
@@ -70,7 +71,7 @@ Status Incoming::take_data(std::vector<std::byte> message, ByteView payload, Rem
   }
   if (lent.valid() && lent.size() == 0) return against_the_rules("a lend without memory");
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (!failed_.ok()) return Status();  // sent before the peer knew
     if (!begun_) return against_the_rules("bytes before the beginning");
     if (ended_) return against_the_rules("bytes behind the end");
@@ -90,7 +91,7 @@ Status Incoming::take_data(std::vector<std::byte> message, ByteView payload, Rem
 
 Status Incoming::take_end() {
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (!begun_) return against_the_rules("an end before the beginning");
     if (ended_) return against_the_rules("a second end");
     ended_ = true;
@@ -100,7 +101,7 @@ Status Incoming::take_end() {
 }
 
 bool Incoming::complete() const {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   return told_taken_ && failed_.ok();
 }
 
@@ -108,7 +109,7 @@ void Incoming::fail(const Status& reason, bool dropped) {
   std::deque<std::shared_ptr<Piece>> pieces;  // owners go without the lock
   std::deque<Arrival> arrivals;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (failed_.ok()) failed_ = reason;
     arrivals.swap(arrivals_);
     if (dropped) {
@@ -127,10 +128,10 @@ void Incoming::go_on() {
 }
 
 bool Incoming::fetch() {
-  std::unique_lock lock(mutex_);
+  const core::Lock lock(mutex_);
   if (arrivals_.empty() || reaching_) return false;
   Arrival& arrival = arrivals_.front();
-  if (arrival.lent.valid()) return fetch_lent(lock, arrival);
+  if (arrival.lent.valid()) return fetch_lent(arrival);
   const auto piece = add_piece(arrival.pattern);
   piece->slices = arrival.pattern.slices(arrival.message, {});
   piece->ready = true;
@@ -147,58 +148,59 @@ std::shared_ptr<Incoming::Piece> Incoming::add_piece(const DataPattern& pattern)
   return piece;
 }
 
-bool Incoming::fetch_lent(std::unique_lock<std::mutex>& lock, Arrival& arrival) {
+bool Incoming::fetch_lent(Arrival& arrival) {
   const std::uint64_t left = arrival.lent.size() - arrival.offset;
   const bool maps = link_->channel().maps_peer_memory();
   if (maps && !arrival.lent.reached()) {
     reaching_ = true;
     const RemoteRegion lent = arrival.lent;
-    lock.unlock();
+    const core::Unlock unlocked(mutex_);
     link_->reach(lent, [weak = weak_from_this()](const Status& status) {
       if (const auto self = weak.lock()) self->reached(status);
     });
     return false;
   }
   const bool full = held_->load(std::memory_order_relaxed) + left > options_.held;
-  if (maps && !full) return alias(lock, arrival);
+  if (maps && !full) return alias(arrival);
   if (maps) {
     // A copy in this thread: only when the program has nothing else to take.
     if (!pieces_.empty()) return false;
   } else if (reads_ >= kMostReads || (unread_ > 0 && unread_ + options_.chunk > options_.window)) {
     return false;
   }
-  read_chunk(lock, arrival, full);
+  read_chunk(arrival, full);
   return true;
 }
 
-bool Incoming::alias(std::unique_lock<std::mutex>& lock, Arrival& arrival) {
+bool Incoming::alias(Arrival& arrival) {
   const Arrival taken = std::move(arrival);
   arrivals_.pop_front();
   const auto piece = add_piece(taken.pattern);
   const std::uint64_t bytes = taken.pattern.lent_bytes();
   const std::function<void()> freed = hold(bytes);
-  lock.unlock();
-  Result<Alias> alias = link_->channel().alias(taken.lent, taken.offset, bytes);
-  if (!alias.ok()) {
-    freed();
-    fail(alias.status(), false);
-    return true;
+  std::vector<Slice> slices;
+  {
+    const core::Unlock unlocked(mutex_);
+    Result<Alias> alias = link_->channel().alias(taken.lent, taken.offset, bytes);
+    if (!alias.ok()) {
+      freed();
+      fail(alias.status(), false);
+      return true;
+    }
+    link_->counters().aliased_bytes.fetch_add(bytes, std::memory_order_relaxed);
+    const ByteView view = {alias->data(), alias->size()};
+    std::shared_ptr<const void> owner(new Alias(*std::move(alias)), [freed](const void* kept) {
+      delete static_cast<const Alias*>(kept);
+      freed();
+    });
+    slices = taken.pattern.slices(taken.message, {.bytes = view, .owner = std::move(owner)});
   }
-  link_->counters().aliased_bytes.fetch_add(bytes, std::memory_order_relaxed);
-  const ByteView view = {alias->data(), alias->size()};
-  std::shared_ptr<const void> owner(new Alias(*std::move(alias)), [freed](const void* kept) {
-    delete static_cast<const Alias*>(kept);
-    freed();
-  });
-  std::vector<Slice> slices =
-      taken.pattern.slices(taken.message, {.bytes = view, .owner = std::move(owner)});
-  lock.lock();
   piece->slices = std::move(slices);
   piece->ready = true;
   return true;
 }
 
-void Incoming::read_chunk(std::unique_lock<std::mutex>& lock, Arrival& arrival, bool held_back) {
+void Incoming::read_chunk(Arrival& arrival, bool held_back) {
   const RemoteRegion lent = arrival.lent;
   const std::uint64_t offset = arrival.offset;
   const std::uint64_t bytes = std::min<std::uint64_t>(options_.chunk, lent.size() - offset);
@@ -209,7 +211,7 @@ void Incoming::read_chunk(std::unique_lock<std::mutex>& lock, Arrival& arrival, 
   const auto piece = add_piece(pattern);
   ++reads_;
   std::function<void()> freed = held_back ? std::function<void()>() : hold(bytes);
-  lock.unlock();
+  const core::Unlock unlocked(mutex_);
   Result<StreamLink::Buffer> buffer = link_->buffer(bytes, !held_back, std::move(freed));
   if (!buffer.ok()) return read_over(*piece, buffer.status());
   piece->slices = pattern.slices(
@@ -225,7 +227,7 @@ void Incoming::read_chunk(std::unique_lock<std::mutex>& lock, Arrival& arrival, 
 
 void Incoming::read_over(Piece& piece, const Status& status) {
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     --reads_;
     if (status.ok()) piece.ready = true;
   }
@@ -235,7 +237,7 @@ void Incoming::read_over(Piece& piece, const Status& status) {
 
 void Incoming::reached(const Status& status) {
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     reaching_ = false;
   }
   if (!status.ok()) return fail(status, false);
@@ -254,7 +256,7 @@ bool Incoming::deliver() {
   Status failed;
   bool tell_taken = false;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (reader_ != nullptr) {
       std::uint64_t bytes = 0;
       while (!pieces_.empty() && pieces_.front()->ready && bytes < kMostPerRead) {

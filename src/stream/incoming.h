@@ -12,6 +12,7 @@
 #include <mutex>
 #include <vector>
 
+#include "core/mutex.h"
 #include "farwrite/stream.h"
 #include "stream/data_pattern.h"
 #include "stream/one_at_a_time.h"
@@ -57,15 +58,14 @@ class Incoming : public std::enable_shared_from_this<Incoming> {
   bool fetch();
   bool deliver();
 
-  // With the lock.
-  std::shared_ptr<Piece> add_piece(const DataPattern& pattern);
-  bool fetch_lent(std::unique_lock<std::mutex>& lock, Arrival& arrival);
-  bool alias(std::unique_lock<std::mutex>& lock, Arrival& arrival);
-  void read_chunk(std::unique_lock<std::mutex>& lock, Arrival& arrival, bool held_back);
-  // Without it.
-  void read_over(Piece& piece, const Status& status);
-  void reached(const Status& status);
-  bool empty() const { return pieces_.empty() && arrivals_.empty(); }
+  std::shared_ptr<Piece> add_piece(const DataPattern& pattern) FW_REQUIRES(mutex_);
+  // These release the mutex meanwhile.
+  bool fetch_lent(Arrival& arrival) FW_REQUIRES(mutex_);
+  bool alias(Arrival& arrival) FW_REQUIRES(mutex_);
+  void read_chunk(Arrival& arrival, bool held_back) FW_REQUIRES(mutex_);
+  void read_over(Piece& piece, const Status& status) FW_EXCLUDES(mutex_);
+  void reached(const Status& status) FW_EXCLUDES(mutex_);
+  bool empty() const FW_REQUIRES(mutex_) { return pieces_.empty() && arrivals_.empty(); }
   // Counts bytes that slices keep until they are dropped.
   std::function<void()> hold(std::uint64_t bytes);
 
@@ -77,19 +77,19 @@ class Incoming : public std::enable_shared_from_this<Incoming> {
   const std::shared_ptr<std::atomic<std::uint64_t>> held_ =
       std::make_shared<std::atomic<std::uint64_t>>(0);
 
-  mutable std::mutex mutex_;
-  std::deque<std::shared_ptr<Piece>> pieces_;
-  std::deque<Arrival> arrivals_;
-  std::uint64_t unread_ = 0;         // bytes of pieces_
-  std::uint64_t unread_inline_ = 0;  // in messages, of pieces_ and arrivals_
-  std::uint64_t credit_due_ = 0;
-  std::uint32_t reads_ = 0;  // under way
-  bool reaching_ = false;
-  bool begun_ = false;
-  bool ended_ = false;
-  bool told_taken_ = false;
-  Status failed_;
-  Stream::OnRead reader_;
+  mutable core::Mutex mutex_;
+  std::deque<std::shared_ptr<Piece>> pieces_ FW_GUARDED_BY(mutex_);
+  std::deque<Arrival> arrivals_ FW_GUARDED_BY(mutex_);
+  std::uint64_t unread_ FW_GUARDED_BY(mutex_) = 0;         // bytes of pieces_
+  std::uint64_t unread_inline_ FW_GUARDED_BY(mutex_) = 0;  // in messages, of pieces_ and arrivals_
+  std::uint64_t credit_due_ FW_GUARDED_BY(mutex_) = 0;
+  std::uint32_t reads_ FW_GUARDED_BY(mutex_) = 0;  // under way
+  bool reaching_ FW_GUARDED_BY(mutex_) = false;
+  bool begun_ FW_GUARDED_BY(mutex_) = false;
+  bool ended_ FW_GUARDED_BY(mutex_) = false;
+  bool told_taken_ FW_GUARDED_BY(mutex_) = false;
+  Status failed_ FW_GUARDED_BY(mutex_);
+  Stream::OnRead reader_ FW_GUARDED_BY(mutex_);
 };
 
 }  // namespace farwrite::stream

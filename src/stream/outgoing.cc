@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "core/mutex.h"
 #include "core/wire.h"
 #include "farwrite/copy.h"
 #include "stream/data_pattern.h"
@@ -48,7 +49,7 @@ void Outgoing::finish(Stream::OnDone done) {
 }
 
 Status Outgoing::queue(std::vector<Slice> slices, Stream::OnDone& done, bool end) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   if (!failed_.ok()) return failed_;
   if (ending_) {
     return Status::error(StatusCode::kFailedPrecondition, {.operation = "write to a stream"},
@@ -70,7 +71,7 @@ Status Outgoing::queue(std::vector<Slice> slices, Stream::OnDone& done, bool end
 
 bool Outgoing::add_credit(std::uint64_t bytes) {
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (bytes > options_.message_window - credit_) return false;
     credit_ += bytes;
   }
@@ -81,7 +82,7 @@ bool Outgoing::add_credit(std::uint64_t bytes) {
 bool Outgoing::taken() {
   Stream::OnDone finished;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (!end_sent_ || taken_) return false;
     taken_ = true;
     if (failed_.ok()) finished = std::exchange(finished_, nullptr);
@@ -91,7 +92,7 @@ bool Outgoing::taken() {
 }
 
 bool Outgoing::complete() const {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   return taken_ && failed_.ok();
 }
 
@@ -100,7 +101,7 @@ void Outgoing::fail(const Status& reason) {
   std::deque<Write> writes;
   Stream::OnDone finished;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (!failed_.ok()) return;
     failed_ = reason;
     dropped.swap(waiting_);
@@ -131,7 +132,7 @@ void Outgoing::pump() {
 }
 
 bool Outgoing::next(Step& step) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   if (!failed_.ok()) return false;
   if (waiting_.empty() && (!ending_ || end_sent_)) return false;
   if (!begun_) {
@@ -287,7 +288,7 @@ Completion Outgoing::lend(ByteView message, const Step& step) {
 void Outgoing::not_lent(Step& step, const Status& status) {
   const bool full = status.code() == StatusCode::kResourceExhausted;
   if (!full && status.code() != StatusCode::kUnsupported) return fail(status);
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   if (!failed_.ok()) return;
   const std::uint64_t bytes = step.inline_bytes + step.region.size;
   lent_ -= step.region.size;
@@ -303,7 +304,7 @@ void Outgoing::not_lent(Step& step, const Status& status) {
 
 void Outgoing::returned(std::uint64_t bytes) {
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     lent_ -= bytes;
   }
   pump();
@@ -312,7 +313,7 @@ void Outgoing::returned(std::uint64_t bytes) {
 void Outgoing::end_writes() {
   std::vector<Write> done;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     while (!writes_.empty() && writes_.front().end <= sent_ + options_.write_bound) {
       done.push_back(std::move(writes_.front()));
       writes_.pop_front();

@@ -11,9 +11,9 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "core/mutex.h"
 #include "farwrite/stream.h"
 #include "stream/one_at_a_time.h"
 #include "stream/stream_link.h"
@@ -64,9 +64,9 @@ class Outgoing : public std::enable_shared_from_this<Outgoing> {
   void pump();
   bool next(Step& step);
   // Each adds to the frame what it can of the slice at the front. False if that is nothing.
-  bool gather_lent(Step& step);
-  bool gather_inline(Step& step);
-  void add_part(Step& step, std::uint64_t bytes, bool lent);
+  bool gather_lent(Step& step) FW_REQUIRES(mutex_);
+  bool gather_inline(Step& step) FW_REQUIRES(mutex_);
+  void add_part(Step& step, std::uint64_t bytes, bool lent) FW_REQUIRES(mutex_);
   bool extends(ByteView region, ByteView memory);
   std::uint64_t most_payload() {
     return link_->channel().max_message_bytes() - StreamFrame::kHeadBytes;
@@ -86,21 +86,22 @@ class Outgoing : public std::enable_shared_from_this<Outgoing> {
   const Options options_;
   OneAtATime pumping_;
 
-  mutable std::mutex mutex_;
-  std::deque<Slice> waiting_;
-  std::deque<Write> writes_;
-  std::uint64_t written_ = 0;
-  std::uint64_t sent_ = 0;
-  std::uint64_t credit_;          // bytes of messages that the peer still takes
-  std::uint64_t lent_ = 0;        // bytes that are lent and not returned
-  std::uint64_t by_message_ = 0;  // of the front of the queue, bytes that cannot be lent
-  bool no_lends_ = false;         // the peer's release knows none
-  bool ending_ = false;
-  bool begun_ = false;  // the peer has the windows
-  bool end_sent_ = false;
-  bool taken_ = false;
-  Stream::OnDone finished_;
-  Status failed_;
+  mutable core::Mutex mutex_;
+  std::deque<Slice> waiting_ FW_GUARDED_BY(mutex_);
+  std::deque<Write> writes_ FW_GUARDED_BY(mutex_);
+  std::uint64_t written_ FW_GUARDED_BY(mutex_) = 0;
+  std::uint64_t sent_ FW_GUARDED_BY(mutex_) = 0;
+  std::uint64_t credit_ FW_GUARDED_BY(mutex_);    // bytes of messages that the peer still takes
+  std::uint64_t lent_ FW_GUARDED_BY(mutex_) = 0;  // bytes that are lent and not returned
+  std::uint64_t by_message_ FW_GUARDED_BY(mutex_) =
+      0;  // of the front of the queue, bytes that cannot be lent
+  bool no_lends_ FW_GUARDED_BY(mutex_) = false;  // the peer's release knows none
+  bool ending_ FW_GUARDED_BY(mutex_) = false;
+  bool begun_ FW_GUARDED_BY(mutex_) = false;  // the peer has the windows
+  bool end_sent_ FW_GUARDED_BY(mutex_) = false;
+  bool taken_ FW_GUARDED_BY(mutex_) = false;
+  Stream::OnDone finished_ FW_GUARDED_BY(mutex_);
+  Status failed_ FW_GUARDED_BY(mutex_);
 };
 
 }  // namespace farwrite::stream

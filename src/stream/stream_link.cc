@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/mutex.h"
 #include "core/start_thread.h"
 #include "core/with_memory.h"
 
@@ -17,9 +18,9 @@ constexpr std::chrono::milliseconds kTurn(100);
 }  // namespace
 
 void StreamLink::Jobs::work() {
-  std::unique_lock lock(mutex);
+  core::Lock lock(mutex);
   while (true) {
-    changed.wait(lock, [&] { return stopping || !queue.empty(); });
+    changed.wait(mutex, [&]() FW_REQUIRES(mutex) { return stopping || !queue.empty(); });
     if (queue.empty()) return;
     std::function<void()> job = std::move(queue.front());
     queue.pop_front();
@@ -31,13 +32,13 @@ void StreamLink::Jobs::work() {
 }
 
 bool StreamLink::Jobs::is_stopping() {
-  const std::lock_guard lock(mutex);
+  const core::Lock lock(mutex);
   return stopping;
 }
 
 StreamLink::~StreamLink() {
   {
-    const std::lock_guard lock(jobs_->mutex);
+    const core::Lock lock(jobs_->mutex);
     jobs_->stopping = true;
   }
   jobs_->changed.notify_all();
@@ -52,7 +53,7 @@ StreamLink::~StreamLink() {
 void StreamLink::reach(const RemoteRegion& lent, std::function<void(const Status&)> reached) {
   if (const Status started = start_worker(); !started.ok()) return reached(started);
   {
-    const std::lock_guard lock(jobs_->mutex);
+    const core::Lock lock(jobs_->mutex);
     jobs_->queue.emplace_back(
         [jobs = jobs_.get(), channel = channel_, lent, reached = std::move(reached)]() mutable {
           Status status;
@@ -66,7 +67,7 @@ void StreamLink::reach(const RemoteRegion& lent, std::function<void(const Status
 }
 
 Status StreamLink::start_worker() {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   if (worker_.joinable()) return Status();
   const std::string peer = channel_.peer_name();
   return core::start_thread(worker_, {"map lent memory", peer}, [jobs = jobs_] { jobs->work(); });

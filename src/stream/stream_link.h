@@ -3,14 +3,13 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 
+#include "core/mutex.h"
 #include "farwrite/channel.h"
 #include "farwrite/device.h"
 #include "farwrite/stream.h"
@@ -68,10 +67,10 @@ class StreamLink {
  private:
   // Outlives the link if the link goes in one of the jobs.
   struct Jobs {
-    std::mutex mutex;
-    std::condition_variable changed;
-    std::deque<std::function<void()>> queue;
-    bool stopping = false;
+    core::Mutex mutex;
+    core::CondVar changed;
+    std::deque<std::function<void()>> queue FW_GUARDED_BY(mutex);
+    bool stopping FW_GUARDED_BY(mutex) = false;
 
     void work();
     bool is_stopping();
@@ -84,8 +83,8 @@ class StreamLink {
   Counters counters_;
 
   const std::shared_ptr<Jobs> jobs_ = std::make_shared<Jobs>();
-  std::mutex mutex_;    // guards worker_
-  std::thread worker_;  // started for the first job
+  core::Mutex mutex_;                         // guards worker_
+  std::thread worker_ FW_GUARDED_BY(mutex_);  // started for the first job
 };
 
 }  // namespace farwrite::stream

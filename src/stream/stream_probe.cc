@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/mutex.h"
+
 namespace farwrite::stream {
 namespace {
 
@@ -65,19 +67,19 @@ void StreamProbe::answer(const StreamFrame& frame, const RemoteRegion& lent) {
 }
 
 void StreamProbe::take(std::uint64_t number) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   answered_ = std::max(answered_, number);
   changed_.notify_all();
 }
 
 void StreamProbe::end(const Status& reason) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   ended_ = reason;
   changed_.notify_all();
 }
 
 std::uint64_t StreamProbe::next_number() {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   return ++number_;
 }
 
@@ -86,9 +88,10 @@ Result<double> StreamProbe::answered(std::uint64_t number, Clock::time_point beg
   if (sent.done()) {
     if (Status status = sent.wait(); !status.ok()) return status;
   }
-  std::unique_lock lock(mutex_);
-  const bool come =
-      changed_.wait_for(lock, kAnswerTimeout, [&] { return answered_ >= number || !ended_.ok(); });
+  core::Lock lock(mutex_);
+  const bool come = changed_.wait_for(mutex_, kAnswerTimeout, [&]() FW_REQUIRES(mutex_) {
+    return answered_ >= number || !ended_.ok();
+  });
   if (!ended_.ok()) return ended_;
   if (!come) {
     return Status::error(StatusCode::kDeadlineExceeded,
@@ -126,7 +129,7 @@ Result<double> StreamProbe::best(const std::function<Result<double>()>& measure,
 }
 
 Status StreamProbe::tune(Options& options, std::chrono::nanoseconds time) {
-  const std::lock_guard one(tuning_);
+  const core::Lock one(tuning_);
   const Clock::time_point end = Clock::now() + time;
   const std::uint64_t most = link_->channel().max_message_bytes() - StreamFrame::kHeadBytes;
   Result<StreamLink::Buffer> buffer = link_->buffer(kChunkProbe, true);

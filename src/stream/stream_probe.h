@@ -2,11 +2,10 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 
+#include "core/mutex.h"
 #include "farwrite/stream.h"
 #include "stream/stream_link.h"
 
@@ -39,12 +38,12 @@ class StreamProbe {
   std::uint64_t next_number();
 
   const std::shared_ptr<StreamLink> link_;
-  std::mutex tuning_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::uint64_t number_ = 0;
-  std::uint64_t answered_ = 0;
-  Status ended_;
+  core::Mutex tuning_;
+  core::Mutex mutex_;
+  core::CondVar changed_;
+  std::uint64_t number_ FW_GUARDED_BY(mutex_) = 0;
+  std::uint64_t answered_ FW_GUARDED_BY(mutex_) = 0;
+  Status ended_ FW_GUARDED_BY(mutex_);
 };
 
 }  // namespace farwrite::stream

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/mutex.h"
+
 namespace farwrite::stream {
 namespace {
 
@@ -82,7 +84,7 @@ StreamsState::~StreamsState() {
 
 Result<std::shared_ptr<StreamState>> StreamsState::open(std::uint64_t number) {
   FARWRITE_RETURN_IF_ERROR(fork_guard_.check("open a stream"));
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   if (!ended_.ok()) return ended_;
   std::weak_ptr<StreamState>& place = streams_[number];
   if (!place.expired()) {
@@ -104,12 +106,12 @@ Result<std::shared_ptr<StreamState>> StreamsState::open(std::uint64_t number) {
 Status StreamsState::tune(std::chrono::nanoseconds time) {
   FARWRITE_RETURN_IF_ERROR(fork_guard_.check("tune streams"));
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (!ended_.ok()) return ended_;
   }
   Options measured = options();
   FARWRITE_RETURN_IF_ERROR(probe_.tune(measured, time));
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   options_.lend_from = measured.lend_from;
   options_.chunk = measured.chunk;
   return Status();
@@ -143,7 +145,7 @@ bool StreamsState::arm() {
 
 Options StreamsState::options() const {
   if (fork_guard_.in_forked_child()) return {};
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   return options_;
 }
 
@@ -179,7 +181,7 @@ void StreamsState::take(Notification notification) {
   if (frame->kind == FrameKind::kProbed) return probe_.take(frame->value);
   std::shared_ptr<StreamState> stream;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     const auto found = streams_.find(frame->stream);
     if (found != streams_.end()) stream = found->second.lock();
   }
@@ -198,7 +200,7 @@ void StreamsState::take(Notification notification) {
 
 void StreamsState::break_off(const Status& reason) {
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (!ended_.ok()) return;  // the peer knows, or is gone
   }
   link_->tell({.kind = FrameKind::kBreak}, reason);
@@ -214,7 +216,7 @@ void StreamsState::end(const Status& reason) {
           : reason;
   std::map<std::uint64_t, std::weak_ptr<StreamState>> streams;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (!ended_.ok()) return;
     ended_ = why;
     over_.store(true);

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 
 #include "core/fork_guard.h"
+#include "core/mutex.h"
 #include "farwrite/stream.h"
 #include "stream/stream_link.h"
 #include "stream/stream_probe.h"
@@ -54,11 +54,11 @@ class StreamsState : public std::enable_shared_from_this<StreamsState> {
   std::atomic<bool> polling_{false};
   std::atomic<bool> over_{false};  // ended_ is set
 
-  mutable std::mutex mutex_;
-  Options options_;
-  std::map<std::uint64_t, std::weak_ptr<StreamState>> streams_;
-  std::size_t tidy_at_ = kLeastToTidy;
-  Status ended_;
+  mutable core::Mutex mutex_;
+  Options options_ FW_GUARDED_BY(mutex_);
+  std::map<std::uint64_t, std::weak_ptr<StreamState>> streams_ FW_GUARDED_BY(mutex_);
+  std::size_t tidy_at_ FW_GUARDED_BY(mutex_) = kLeastToTidy;
+  Status ended_ FW_GUARDED_BY(mutex_);
 };
 
 }  // namespace farwrite::stream

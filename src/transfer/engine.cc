@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/mutex.h"
 #include "device/channel_state.h"
 #include "memory/forked_readers.h"
 
@@ -42,7 +43,7 @@ void Engine::refuse_peer(const Status& reason) {
 void Engine::close() {
   std::vector<SlotRef> gone;  // after the lock
   std::vector<RemoteRegion> targets;
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   closed_ = true;
   gone = landing_.clear();
   credits_.clear(targets);
@@ -94,7 +95,7 @@ Status Engine::take_slots(EngineUser& user, ByteView message) {
   Result<SlotsRecord> record = SlotsRecord::decode(message);
   if (!record.ok()) return record.status();
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     for (const SlotsRecord::Entry& entry : record->entries) {
       if (!credits_.announce(record->edge, entry)) {
         return malformed_record("a slot was announced twice, or too many were");
@@ -107,7 +108,7 @@ Status Engine::take_slots(EngineUser& user, ByteView message) {
 Status Engine::take_grants(ByteView message) {
   Result<GrantRecord> record = GrantRecord::decode(message);
   if (!record.ok()) return record.status();
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   for (const Credit& credit : record->credits) {
     if (!credits_.grant(credit)) {
       return malformed_record("a credit for an unknown slot, or one that was granted twice");
@@ -120,7 +121,7 @@ Status Engine::take_reset(EngineUser& user, ByteView message) {
   Result<ResetRecord> record = ResetRecord::decode(message);
   if (!record.ok()) return record.status();
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     for (const Credit& credit : record->credits) {
       if (!credits_.reset(credit)) return malformed_record("a credit for an unknown slot");
     }
@@ -133,7 +134,7 @@ Status Engine::take_withdraw(ByteView message, std::uint32_t lane) {
   if (!record.ok()) return record.status();
   std::optional<Channel> channel = this->channel();
   std::vector<RemoteRegion> gone(record->slots.size());  // after the lock
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   std::vector<std::uint32_t> unused;
   for (std::size_t i = 0; i < record->slots.size(); ++i) {
     if (credits_.withdraw(record->slots[i], gone[i])) unused.push_back(record->slots[i]);
@@ -148,7 +149,7 @@ Status Engine::take_given_up(ByteView message) {
   if (!record.ok()) return record.status();
   std::vector<SlotRef> gone;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     for (const std::uint32_t number : record->slots) {
       const SlotRef slot = landing_.find(number);
       if (slot == nullptr || !slot->slot.revoke()) continue;  // or its tensor goes some time
@@ -166,7 +167,7 @@ Engine::Landing Engine::land(std::uint32_t number) {
   SlotRef slot;
   bool later = false;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     slot = landing_.find(number);
     if (slot == nullptr) return landing;
     landing.known = true;
@@ -211,9 +212,9 @@ Status Engine::no_channel() {
 }
 
 void Engine::flush() {
-  if (!records_.waits()) return;
+  if (!records_wait()) return;
   std::optional<Channel> channel = this->channel();
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   flush(channel);
 }
 
@@ -222,15 +223,15 @@ void Engine::grant_unread() {
   std::optional<Channel> channel = this->channel();
   bool later = false;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     later = grant_held_back(channel);
   }
   if (later) flush_later();
 }
 
 void Engine::flush_before(Channel& channel) {
-  if (!records_.waits()) return;
-  const std::lock_guard lock(mutex_);
+  if (!records_wait()) return;
+  const core::Lock lock(mutex_);
   flush(channel);
 }
 
@@ -262,7 +263,7 @@ Status Engine::open_slots(const std::string& edge, core::Deadline deadline, std:
   while (true) {
     std::optional<SlotsRecord::Entry> entry;
     {
-      const std::lock_guard lock(mutex_);
+      const core::Lock lock(mutex_);
       entry = credits_.next_to_open(edge);
     }
     if (!entry.has_value()) return outcome;
@@ -277,7 +278,7 @@ Status Engine::open_slots(const std::string& edge, core::Deadline deadline, std:
                               "run the same Farwrite release on both sides");
     }
     if (!refused.ok()) count_slot(/*opened=*/false);
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     bool kept = false;
     if (refused.ok()) {
       kept = credits_.opened(entry->credit.slot, *opened);
@@ -294,7 +295,7 @@ Status Engine::open_slots(const std::string& edge, core::Deadline deadline, std:
 
 void Engine::put_back(const CreditTable::Taken& taken, std::uint32_t lane) {
   std::optional<Channel> channel = this->channel();
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   if (credits_.put_back(taken.credit)) return;
   records_.add_slot_list(lane, RecordType::kGivenUp, {taken.credit.slot});
   flush(channel);
@@ -314,13 +315,13 @@ Completion Engine::push(const CreditTable::Taken& taken, std::vector<std::byte> 
 
 void Engine::stop_pushing(std::string_view edge) {
   std::vector<RemoteRegion> gone;  // after the lock
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   credits_.close_edge(edge, gone);
 }
 
 CreditTable::Counts Engine::forget_edge(std::string_view edge) {
   std::vector<RemoteRegion> gone;  // after the lock
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   const CreditTable::Counts counts = credits_.counts(edge);
   credits_.forget_edge(edge, gone);
   return counts;
@@ -334,7 +335,7 @@ Result<std::vector<Engine::SlotRef>> Engine::add_slots(const std::string& edge, 
   std::vector<SlotRef> slots;
   std::vector<SlotsRecord::Entry> entries;
   std::optional<Channel> channel = this->channel();
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   if (closed_) return no_channel();
   for (const MemoryRegion& region : regions) {
     SlotRef slot = landing_.add(edge, lane, region, capacity, totals_);
@@ -359,7 +360,7 @@ void Engine::want(std::string_view edge, std::uint64_t bytes, std::uint32_t lane
   grant_unread();
   int count = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (!closed_) count = landing_.wanted(edge, bytes, now());
   }
   if (count == 0) return;
@@ -379,7 +380,7 @@ void Engine::open_on_demand(const std::string& edge, std::uint64_t bytes, int co
     Result<MemoryRegion> region = channel->allocate(kSlotHeadBytes + bytes);
     if (!region.ok()) {
       count_slot(/*opened=*/false);
-      const std::lock_guard lock(mutex_);
+      const core::Lock lock(mutex_);
       landing_.memory_is_short(now());
       retired = landing_.retire_idle(now());
       break;
@@ -390,7 +391,7 @@ void Engine::open_on_demand(const std::string& edge, std::uint64_t bytes, int co
     count_slot(/*opened=*/true);
     opened = true;
   }
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   landing_.opened(edge, now());
   if (opened) {
     const std::vector<std::uint32_t> outgrown = landing_.retire_smaller(edge, bytes);
@@ -402,7 +403,7 @@ void Engine::open_on_demand(const std::string& edge, std::uint64_t bytes, int co
 
 void Engine::abort(const std::string& edge, std::uint32_t lane, std::uint32_t round) {
   std::optional<Channel> channel = this->channel();
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   ResetRecord record;
   record.edge = edge;
   record.round = round;
@@ -415,14 +416,14 @@ void Engine::abort(const std::string& edge, std::uint32_t lane, std::uint32_t ro
 
 void Engine::close_edge(const std::string& edge) {
   std::vector<SlotRef> gone;  // after the lock
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   gone = landing_.remove_edge(edge);
   for (const SlotRef& slot : gone) (void)slot->slot.revoke();
 }
 
 Engine::SlotStats Engine::stats(const std::vector<SlotRef>& slots) const {
   SlotStats stats;
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   for (const SlotRef& slot : slots) {
     stats.counts = *slot->counts;
     ++stats.in_state.at(static_cast<std::size_t>(slot->slot.state()));
@@ -430,7 +431,6 @@ Engine::SlotStats Engine::stats(const std::vector<SlotRef>& slots) const {
   return stats;
 }
 
-// Under mutex_. Whether flush_later() must follow.
 bool Engine::grant(LandingSlot& slot, std::optional<Channel>& channel) {
   records_.add_grant(slot.lane, slot.slot.grant());
   if (grant_delay_.count() > 0) return !std::exchange(flush_is_due_, true);
@@ -439,7 +439,7 @@ bool Engine::grant(LandingSlot& slot, std::optional<Channel>& channel) {
 }
 
 void Engine::view(LandingSlot& slot) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   slot.slot.view();
   totals_.held.fetch_add(1);
 }
@@ -450,7 +450,7 @@ void Engine::free(SlotRef slot, void (Slot::*how)()) {
   bool later = false;
   bool gone = false;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (slot->slot.state() == SlotState::kViewed) totals_.held.fetch_sub(1);
     (slot->slot.*how)();
     if (closed_ || !slot->listed || slot->stopped) {

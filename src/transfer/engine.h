@@ -17,7 +17,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,7 +26,7 @@
 #include "core/counter.h"
 #include "core/deadline.h"
 #include "core/fork_guard.h"
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "farwrite/channel.h"
 #include "memory/held_back.h"
 #include "transfer/credit_table.h"
@@ -86,7 +85,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   // Sends a record of a named edge as soon as the lane takes it, behind those that wait there.
   void send_record(RecordType type, std::vector<std::byte> record, std::uint32_t lane) {
     std::optional<Channel> channel = this->channel();
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     records_.add(lane, type, std::move(record));
     flush(channel);
   }
@@ -100,11 +99,11 @@ class Engine : public std::enable_shared_from_this<Engine> {
   Status open_slots(const std::string& edge, core::Deadline deadline, std::uint32_t lane,
                     core::Counter* requests);
   std::optional<CreditTable::Taken> take_credit(std::string_view edge, std::uint64_t bytes) {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     return credits_.take(edge, bytes);
   }
   bool has_credit(std::string_view edge, std::uint64_t bytes) const {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     return credits_.has(edge, bytes);
   }
   void put_back(const CreditTable::Taken& taken, std::uint32_t lane);
@@ -117,7 +116,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   // The receiver has closed the edge. Returns the credits that it had.
   CreditTable::Counts forget_edge(std::string_view edge);
   CreditTable::Counts credits(std::string_view edge) const {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     return credits_.counts(edge);
   }
 
@@ -137,7 +136,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   void abort(const std::string& edge, std::uint32_t lane, std::uint32_t round);
   // The sender has closed: the edge's slots stay free when their tensors go.
   void stop_granting(const std::string& edge) {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     for (const SlotRef& slot : landing_.slots_of(edge)) slot->stopped = true;
   }
   // Forgets the edge's slots; nothing is granted any more.
@@ -161,7 +160,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   // Of one edge's slots, which add_slots() returned.
   SlotStats stats(const std::vector<SlotRef>& slots) const;
   bool is_granted(const LandingSlot& slot) const {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     return slot.slot.state() == SlotState::kGranted;
   }
 
@@ -190,11 +189,12 @@ class Engine : public std::enable_shared_from_this<Engine> {
   // Frees memory on a thread that may wait for the peer.
   void let_go(std::vector<SlotRef> slots);
 
-  // Under mutex_. Those that return true ask for flush_later() behind the lock.
-  bool grant(LandingSlot& slot, std::optional<Channel>& channel);
-  bool grant_held_back(std::optional<Channel>& channel);
-  void flush(Channel& channel);
-  void flush(std::optional<Channel>& channel);
+  // Those that return true ask for flush_later() behind the lock.
+  bool grant(LandingSlot& slot, std::optional<Channel>& channel) FW_REQUIRES(mutex_);
+  bool grant_held_back(std::optional<Channel>& channel) FW_REQUIRES(mutex_);
+  void flush(Channel& channel) FW_REQUIRES(mutex_);
+  void flush(std::optional<Channel>& channel) FW_REQUIRES(mutex_);
+  bool records_wait() const FW_NO_THREAD_SAFETY_ANALYSIS { return records_.waits(); }
 
   const std::weak_ptr<device::ChannelState> channel_;
   const std::weak_ptr<EngineUser> user_;
@@ -203,12 +203,12 @@ class Engine : public std::enable_shared_from_this<Engine> {
   const std::uint64_t max_message_bytes_;
   const core::ForkGuard fork_guard_;
 
-  mutable core::OrderedMutex<core::LockRank::kTensorEngine> mutex_;
-  bool closed_ = false;
-  bool flush_is_due_ = false;  // run_later() will flush
-  LandingTable landing_;
-  CreditTable credits_;
-  RecordQueue records_;
+  mutable core::Mutex mutex_{core::LockRank::kTensorEngine};
+  bool closed_ FW_GUARDED_BY(mutex_) = false;
+  bool flush_is_due_ FW_GUARDED_BY(mutex_) = false;  // run_later() will flush
+  LandingTable landing_ FW_GUARDED_BY(mutex_);
+  CreditTable credits_ FW_GUARDED_BY(mutex_);
+  RecordQueue records_ FW_GUARDED_BY(mutex_);
   memory::HeldBack<SlotRef> held_back_;
 };
 

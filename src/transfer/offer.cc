@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "core/mutex.h"
 #include "core/wire.h"
 #include "transfer/checksum.h"
 #include "transfer/records.h"
@@ -70,7 +71,7 @@ OfferVerdict judge_offer(const OfferRecord& offer, const EdgeTerms& terms, std::
 DynamicSlot::~DynamicSlot() { begin_anew(); }
 
 void DynamicSlot::begin_anew() {
-  const std::lock_guard lock(starting_);
+  const core::Lock lock(starting_);
   if (reading_.has_value()) keep_until_settled(*reading_, std::move(memory_.owner));
   reading_.reset();
   memory_ = {};
@@ -80,14 +81,14 @@ void DynamicSlot::begin_anew() {
 Result<DynamicSlot::Start> DynamicSlot::start(Channel& channel, bool copy,
                                               const Allocator& allocator,
                                               std::chrono::nanoseconds timeout) {
-  const std::lock_guard lock(starting_);
+  const core::Lock lock(starting_);
   return start_locked(channel, copy, allocator, timeout);
 }
 
 Result<DynamicSlot::Start> DynamicSlot::start_ahead(Channel& channel, bool copy,
                                                     const Allocator& allocator) {
-  const std::unique_lock lock(starting_, std::try_to_lock);
-  if (!lock.owns_lock()) return Start::kOver;
+  if (!starting_.try_lock()) return Start::kOver;
+  const core::Lock lock(starting_, std::adopt_lock);
   return start_locked(channel, copy, allocator, std::chrono::nanoseconds(0));
 }
 
@@ -154,10 +155,10 @@ Result<ReceivedTensor> DynamicSlot::finish(std::chrono::nanoseconds timeout) {
 
 void keep_until_settled(const Completion& completion, std::shared_ptr<void> memory) {
   if (memory == nullptr) return;
-  static std::mutex mutex;
+  static core::Mutex mutex;
   static auto* const kept = new std::vector<std::pair<Completion, std::shared_ptr<void>>>();
   std::vector<std::shared_ptr<void>> free;  // goes after the lock
-  const std::lock_guard lock(mutex);
+  const core::Lock lock(mutex);
   kept->emplace_back(completion, std::move(memory));
   std::erase_if(*kept, [&](auto& entry) {
     if (!entry.first.settled()) return false;

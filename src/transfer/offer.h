@@ -8,11 +8,10 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <vector>
 
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "farwrite/channel.h"
 #include "farwrite/tensor.h"
 #include "transfer/received.h"
@@ -84,15 +83,15 @@ class DynamicSlot {
 
  private:
   Result<Start> start_locked(Channel& channel, bool copy, const Allocator& allocator,
-                             std::chrono::nanoseconds timeout);
-  Result<Start> start_read(Channel& channel, const Allocator& allocator);
+                             std::chrono::nanoseconds timeout) FW_REQUIRES(starting_);
+  Result<Start> start_read(Channel& channel, const Allocator& allocator) FW_REQUIRES(starting_);
   void begin_anew();
 
   OfferRecord offer_;
   RemoteRegion lent_;
-  core::OrderedMutex<core::LockRank::kTensorOffer>
-      starting_;          // a reader ahead and the one whose turn it is
-  bool started_ = false;  // only finish() changes what follows from now on
+  core::Mutex starting_{
+      core::LockRank::kTensorOffer};               // a reader ahead and the one whose turn it is
+  bool started_ FW_GUARDED_BY(starting_) = false;  // only finish() changes what follows from now on
   Alias alias_;
   TensorMemory memory_;
   std::optional<Completion> reading_;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/mutex.h"
 #include "device/channel_state.h"
 #include "transfer/offer.h"
 #include "transfer/receiver_state.h"
@@ -77,7 +78,7 @@ std::uint64_t Port::registrations_of(const Channel& channel) {
 Status Port::wait(Channel& channel, const std::function<bool()>& arrived, core::Deadline deadline,
                   bool polled) {
   std::chrono::nanoseconds pause = kShortestPause;
-  std::unique_lock lock(mutex_);
+  core::Lock lock(mutex_);
   while (true) {
     if (arrived()) return Status();
     if (!ended_.ok()) return ended_;
@@ -86,7 +87,7 @@ Status Port::wait(Channel& channel, const std::function<bool()>& arrived, core::
     const std::chrono::nanoseconds slice = std::min(left, polled ? pause : kLongestLead);
     pause = std::min(2 * pause, kLongestPause);
     if (led_) {
-      changed_.wait_for(lock, slice);
+      changed_.wait_for(mutex_, slice);
       continue;
     }
     led_ = true;
@@ -103,7 +104,7 @@ Status Port::wait(Channel& channel, const std::function<bool()>& arrived, core::
 }
 
 void Port::drain(Channel& channel) {
-  std::unique_lock lock(mutex_);
+  core::Lock lock(mutex_);
   if (led_ || !ended_.ok()) return;
   led_ = true;
   lock.unlock();
@@ -159,7 +160,7 @@ void Port::report_taken(const Channel& channel, std::uint32_t lane, const TakenR
   channel.state_->run_later(kReportEvery, [weak = weak_from_this()] {
     const std::shared_ptr<Port> self = weak.lock();
     if (self == nullptr) return;
-    const std::lock_guard lock(self->mutex_);
+    const core::Lock lock(self->mutex_);
     self->reports_are_due_ = false;
     self->send_reports();
   });
@@ -205,7 +206,7 @@ PeerEdge* Port::peer_edge(const std::string& edge) const {
 
 Status Port::on_tensor(LandedTensor tensor) {
   std::shared_ptr<ReceiverState> receiver;  // goes after the lock
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   receiver = receiver_of(tensor.edge());
   if (receiver != nullptr) receiver->take_push(std::move(tensor));
   return Status();
@@ -213,14 +214,14 @@ Status Port::on_tensor(LandedTensor tensor) {
 
 void Port::on_stale(const std::string& edge, ByteView description) {
   std::shared_ptr<ReceiverState> receiver;  // goes after the lock
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   receiver = receiver_of(edge);
   if (receiver != nullptr) receiver->take_stale(description);
 }
 
 Status Port::on_misfit(const std::string& edge, Slot::Outcome outcome) {
   std::shared_ptr<ReceiverState> receiver;  // goes after the lock
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   receiver = receiver_of(edge);
   if (receiver != nullptr) receiver->take_misfit(outcome);
   return Status();
@@ -252,7 +253,7 @@ Status Port::take_edge(ByteView message) {
   Result<EdgeRecord> record = EdgeRecord::decode(message);
   if (!record.ok()) return record.status();
   if (record->lane >= lanes_) return malformed_record("an edge in a lane that does not exist");
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   if (peer_edges_.size() >= kMaxPeerEdges) return malformed_record("too many edges");
   auto edge = std::make_shared<PeerEdge>();
   edge->record = *std::move(record);
@@ -263,7 +264,7 @@ Status Port::take_edge(ByteView message) {
 }
 
 Status Port::on_slots(const std::string& key, std::size_t count) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   PeerEdge* const edge = peer_edge(key);
   if (edge == nullptr) return malformed_record("slots of an unknown edge");
   edge->announced += count;
@@ -272,7 +273,7 @@ Status Port::on_slots(const std::string& key, std::size_t count) {
 }
 
 Status Port::on_reset(const std::string& key, std::uint32_t round) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   PeerEdge* const edge = peer_edge(key);
   if (edge == nullptr) return malformed_record("credits of an unknown edge");
   edge->round = round;
@@ -283,7 +284,7 @@ Status Port::take_offer(const Notification& notification) {
   Result<OfferRecord> offer = OfferRecord::decode(view(notification.message));
   if (!offer.ok()) return offer.status();
   std::shared_ptr<ReceiverState> receiver;  // goes after the lock
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   const auto found = receivers_.find(offer->edge);
   if (found == receivers_.end()) return Status();  // its edge is closed; the lease goes back
   receiver = found->second.lock();
@@ -297,7 +298,7 @@ Status Port::take_closed(ByteView message) {
   CreditTable::Counts credits;
   if (record->by_receiver) credits = engine_->forget_edge(key_of(record->edge));
   std::shared_ptr<ReceiverState> receiver;  // goes after the lock
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   if (record->by_receiver) {
     const auto found = peer_edges_.find(record->edge);
     if (found == peer_edges_.end()) return malformed_record("the end of an unknown edge");
@@ -317,7 +318,7 @@ Status Port::take_closed(ByteView message) {
 Status Port::take_taken(ByteView message) {
   Result<TakenRecord> record = TakenRecord::decode(message);
   if (!record.ok()) return record.status();
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   const auto found = peer_edges_.find(record->edge);
   if (found == peer_edges_.end()) return Status();  // it has waited while the edge was closed
   found->second->taken = std::max(found->second->taken, record->sequence);

@@ -14,11 +14,10 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "core/deadline.h"
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "fabric/notified_writes.h"
 #include "farwrite/channel.h"
 #include "farwrite/tensor.h"
@@ -57,8 +56,7 @@ class Port final : public EngineUser, public std::enable_shared_from_this<Port> 
   // Segments that the channel's device has registered so far.
   static std::uint64_t registrations_of(const Channel& channel);
 
-  using Mutex = core::OrderedMutex<core::LockRank::kTensorPort>;
-  Mutex& mutex() { return mutex_; }
+  core::Mutex& mutex() FW_RETURN_CAPABILITY(mutex_) { return mutex_; }
 
   // Takes what comes, for all callers, until `arrived`, which is called under the mutex, is true.
   // kDeadlineExceeded, or why nothing will come any more. `polled`: `arrived` has to look at memory
@@ -68,23 +66,21 @@ class Port final : public EngineUser, public std::enable_shared_from_this<Port> 
   // Takes what is there, unless something takes already.
   void drain(Channel& channel);
 
-  // The rest under the mutex.
-
   // Why nothing will come any more, or ok.
-  const Status& ended() const { return ended_; }
+  const Status& ended() const FW_REQUIRES(mutex_) { return ended_; }
   // The thread that waits in wait(), or on the channel's descriptor.
   void wake_all(const Channel& channel);
 
   // Gives a receiver its number. kAlreadyExists if the name is taken.
   Status add_receiver(const std::string& name, const std::shared_ptr<ReceiverState>& receiver,
-                      std::uint32_t& edge);
-  void remove_receiver(const std::string& name, std::uint32_t edge);
+                      std::uint32_t& edge) FW_REQUIRES(mutex_);
+  void remove_receiver(const std::string& name, std::uint32_t edge) FW_REQUIRES(mutex_);
   // Sends the sender of an edge how far its stream is taken: immediately, or with later reports
   // after a moment. So a fast stream does not cost a record for each tensor.
   void report_taken(const Channel& channel, std::uint32_t lane, const TakenRecord& taken,
-                    bool immediately);
+                    bool immediately) FW_REQUIRES(mutex_);
   // The peer's latest edge of that name, once it is announced wholly and while it is open.
-  std::shared_ptr<PeerEdge> find_edge(const std::string& name) const;
+  std::shared_ptr<PeerEdge> find_edge(const std::string& name) const FW_REQUIRES(mutex_);
 
  private:
   // From the engine.
@@ -101,10 +97,10 @@ class Port final : public EngineUser, public std::enable_shared_from_this<Port> 
   Status take_offer(const Notification& notification);
   Status take_closed(ByteView message);
   Status take_taken(ByteView message);
-  // Under the mutex; null if it is closed. The caller drops it after the lock.
-  std::shared_ptr<ReceiverState> receiver_of(const std::string& edge) const;
-  PeerEdge* peer_edge(const std::string& edge) const;
-  void send_reports();
+  // Null if it is closed. The caller drops it after the lock.
+  std::shared_ptr<ReceiverState> receiver_of(const std::string& edge) const FW_REQUIRES(mutex_);
+  PeerEdge* peer_edge(const std::string& edge) const FW_REQUIRES(mutex_);
+  void send_reports() FW_REQUIRES(mutex_);
 
   struct Report {
     std::uint32_t lane = 0;
@@ -114,17 +110,19 @@ class Port final : public EngineUser, public std::enable_shared_from_this<Port> 
   std::shared_ptr<Engine> engine_;
   std::uint32_t lanes_ = 0;
   std::uint64_t peer_epoch_ = 0;
-  Mutex mutex_;
-  core::OrderedCondition changed_;
-  bool led_ = false;
-  Status ended_;
-  std::uint32_t last_edge_ = 0;
-  std::map<std::uint32_t, std::weak_ptr<ReceiverState>> receivers_;  // by edge
-  std::map<std::string, std::uint32_t> names_;                       // of the open ones
-  std::map<std::uint32_t, std::shared_ptr<PeerEdge>> peer_edges_;    // until the receiver closes
-  std::map<std::uint32_t, Report> reports_;                          // to send, by edge
-  std::chrono::steady_clock::time_point reported_{};                 // the last time
-  bool reports_are_due_ = false;                                     // the control loop will
+  core::Mutex mutex_{core::LockRank::kTensorPort};
+  core::CondVar changed_;
+  bool led_ FW_GUARDED_BY(mutex_) = false;
+  Status ended_ FW_GUARDED_BY(mutex_);
+  std::uint32_t last_edge_ FW_GUARDED_BY(mutex_) = 0;
+  std::map<std::uint32_t, std::weak_ptr<ReceiverState>> receivers_
+      FW_GUARDED_BY(mutex_);                                          // by edge
+  std::map<std::string, std::uint32_t> names_ FW_GUARDED_BY(mutex_);  // of the open ones
+  std::map<std::uint32_t, std::shared_ptr<PeerEdge>> peer_edges_
+      FW_GUARDED_BY(mutex_);                                       // until the receiver closes
+  std::map<std::uint32_t, Report> reports_ FW_GUARDED_BY(mutex_);  // to send, by edge
+  std::chrono::steady_clock::time_point reported_ FW_GUARDED_BY(mutex_){};  // the last time
+  bool reports_are_due_ FW_GUARDED_BY(mutex_) = false;                      // the control loop will
 };
 
 }  // namespace farwrite::transfer

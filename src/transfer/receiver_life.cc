@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/mutex.h"
 #include "device/name_table.h"
 #include "transfer/receiver_state.h"
 #include "transfer/tail_flag.h"
@@ -94,7 +95,7 @@ Status ReceiverState::allocate_slots() {
 }
 
 Status ReceiverState::announce() {
-  const std::lock_guard lock(port_->mutex());
+  const core::Lock lock(port_->mutex());
   if (!port_->ended().ok()) return port_->ended();
   FARWRITE_RETURN_IF_ERROR(port_->add_receiver(name_, shared_from_this(), terms_.edge));
   key_ = key_of(terms_.edge);
@@ -127,7 +128,7 @@ Status ReceiverState::announce() {
 Status ReceiverState::reset() {
   FARWRITE_RETURN_IF_ERROR(fork_guard_.check("reset a tensor receiver"));
   std::vector<Item> dropped;  // offers give their leases back after the lock
-  const std::lock_guard lock(port_->mutex());
+  const core::Lock lock(port_->mutex());
   if (closed_) {
     return Status::error(StatusCode::kFailedPrecondition, {"reset a tensor receiver"},
                          "the receiver is closed", "open it again");
@@ -146,7 +147,7 @@ Status ReceiverState::close(std::chrono::nanoseconds timeout) {
   std::vector<Item> dropped;  // offers give their leases back after the lock
   bool removed = false;
   {
-    const std::lock_guard lock(port_->mutex());
+    const core::Lock lock(port_->mutex());
     removed = !std::exchange(closed_, true) && announced_;
     if (removed) {
       const std::uint64_t taken = this->taken();
@@ -174,7 +175,7 @@ TensorStats ReceiverState::stats() const {
   TensorStats stats;
   if (fork_guard_.in_forked_child()) return stats;
   const std::uint64_t registrations = Port::registrations_of(channel_);
-  const std::lock_guard lock(port_->mutex());
+  const core::Lock lock(port_->mutex());
   const Engine::SlotStats slots = port_->engine().stats(slots_);
   stats.pushed = slots.counts.landed;
   stats.offered = offered_;

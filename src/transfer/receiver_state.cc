@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/mutex.h"
 #include "transfer/tail_flag.h"
 
 namespace farwrite::transfer {
@@ -25,6 +26,7 @@ std::uint64_t* ReceiverState::flag_of(std::size_t slot) const {
 }
 
 void ReceiverState::sender_has_closed(const ClosedRecord& record) {
+  port_->mutex().is_held_here();
   sender_closed_ = true;
   abandoned_ = record.abandoned;
   closing_sequence_ = record.sequence;
@@ -61,6 +63,7 @@ void ReceiverState::drop_stale(std::uint64_t sequence) {
 }
 
 void ReceiverState::take_push(LandedTensor tensor) {
+  port_->mutex().is_held_here();
   if (closed_) return;
   Result<PushDescription> push = PushDescription::decode(tensor.description());
   if (!push.ok() || !terms_.fit(*push, tensor.bytes())) {
@@ -76,11 +79,13 @@ void ReceiverState::take_push(LandedTensor tensor) {
 }
 
 void ReceiverState::take_stale(ByteView description) {
+  port_->mutex().is_held_here();
   Result<PushDescription> push = PushDescription::decode(description);
   if (push.ok()) drop_stale(push->sequence);
 }
 
 void ReceiverState::take_misfit(Slot::Outcome outcome) {
+  port_->mutex().is_held_here();
   // Without notifications only its number could have told which one is missing now.
   const bool overtaking = options_.lowering == NotificationLowering::kTailFlag;
   if (overtaking && outcome == Slot::Outcome::kMalformed) {
@@ -89,6 +94,7 @@ void ReceiverState::take_misfit(Slot::Outcome outcome) {
 }
 
 void ReceiverState::take_offer(OfferRecord offer, const RemoteRegion& lent, std::uint64_t epoch) {
+  port_->mutex().is_held_here();
   if (closed_) return;
   ++offered_;
   std::optional<std::uint64_t> lent_bytes;
@@ -134,6 +140,7 @@ void ReceiverState::look_at_flags() {
 Status ReceiverState::wait_for(core::Deadline deadline, const std::function<void()>& take) {
   const bool polled = options_.lowering == NotificationLowering::kTailFlag;
   const auto arrived = [&] {
+    port_->mutex().is_held_here();
     port_->engine().flush();
     if (polled && !closed_) look_at_flags();
     const bool over = closed_ || sender_has_ended() || !broken_.ok();
@@ -159,6 +166,7 @@ Result<ReceivedTensor> ReceiverState::receive(std::chrono::nanoseconds timeout) 
   std::optional<Item> item;
   Status ended;
   const Status waited = wait_for(deadline, [&] {
+    port_->mutex().is_held_here();
     std::deque<Item>& ready = arrived_.ready();
     if (ready.empty()) {
       ended = end();
@@ -209,7 +217,7 @@ Status ReceiverState::broke_off(const Status& reason) const {
                          "wait longer, or check whether the peer is alive");
   }
   if (reason.code() == StatusCode::kFailedPrecondition) return reason;  // of this call
-  const std::lock_guard lock(port_->mutex());
+  const core::Lock lock(port_->mutex());
   return Status(reason.code(), std::string(kReceive) + ": the stream \"" + name_ +
                                    "\" broke off after " + tensors(arrived_.count()) + ": " +
                                    reason.message());
@@ -235,7 +243,7 @@ Result<ReceivedTensor> ReceiverState::resolve(Item item, core::Deadline deadline
   Result<ReceivedTensor> received = started.ok() ? item.offer->finish(deadline.remaining())
                                                  : Result<ReceivedTensor>(started.status());
   if (received.ok()) (received->arrival() == Arrival::kRead ? read_ : aliased_).add();
-  const std::lock_guard lock(port_->mutex());
+  const core::Lock lock(port_->mutex());
   resolving_.erase(item.sequence);
   // It stays the next one after any error, or the stream would go on without it.
   if (!received.ok() && !closed_ && item.round == round_) put_back(std::move(item));
@@ -252,7 +260,7 @@ void ReceiverState::put_back(Item item) {
 void ReceiverState::read_ahead() {
   std::vector<std::shared_ptr<DynamicSlot>> next;
   {
-    const std::lock_guard lock(port_->mutex());
+    const core::Lock lock(port_->mutex());
     const std::deque<Item>& ready = arrived_.ready();
     for (std::size_t i = 0; i < std::min(ready.size(), kReadAhead - 1); ++i) {
       if (ready[i].offer != nullptr) next.push_back(ready[i].offer);

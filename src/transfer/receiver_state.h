@@ -13,6 +13,7 @@
 
 #include "core/counter.h"
 #include "core/fork_guard.h"
+#include "core/mutex.h"
 #include "farwrite/tensor.h"
 #include "transfer/offer.h"
 #include "transfer/port.h"
@@ -61,19 +62,18 @@ class ReceiverState : public std::enable_shared_from_this<ReceiverState> {
   ReceivedTensor hand_out(Item item);
   void read_ahead();
 
-  // Under the port's mutex.
-  bool sender_has_ended() const;
+  bool sender_has_ended() const FW_REQUIRES(port_->mutex());
   // Why no tensor follows: kEndOfStream if the stream is complete.
-  Status end() const;
+  Status end() const FW_REQUIRES(port_->mutex());
   // The same where the channel has ended first.
   Status broke_off(const Status& reason) const;
   // Every tensor up to this one was received or dropped.
-  std::uint64_t taken() const;
-  void put_back(Item item);  // in its place
+  std::uint64_t taken() const FW_REQUIRES(port_->mutex());
+  void put_back(Item item) FW_REQUIRES(port_->mutex());  // in its place
   // Sends the sender that number, as long as no other tensor waits here.
-  void report_taken();
-  void drop_stale(std::uint64_t sequence);
-  void look_at_flags();
+  void report_taken() FW_REQUIRES(port_->mutex());
+  void drop_stale(std::uint64_t sequence) FW_REQUIRES(port_->mutex());
+  void look_at_flags() FW_REQUIRES(port_->mutex());
   std::uint64_t* flag_of(std::size_t slot) const;
 
   Channel channel_;
@@ -85,21 +85,24 @@ class ReceiverState : public std::enable_shared_from_this<ReceiverState> {
   EdgeTerms terms_;
   std::string key_;  // of the edge, for the engine
 
-  // Under the port's mutex.
-  bool announced_ = false;
-  bool closed_ = false;
-  bool sender_closed_ = false;
-  bool abandoned_ = false;              // by the sender
-  std::uint64_t closing_sequence_ = 0;  // of the sender's last tensor, once it has closed
-  std::set<std::uint64_t> resolving_;   // offers that threads map or read now
-  std::uint64_t reported_ = 0;          // what report_taken() has sent
-  std::uint32_t round_ = 0;
-  Status broken_;  // why nothing in order can follow
+  bool announced_ FW_GUARDED_BY(port_->mutex()) = false;
+  bool closed_ FW_GUARDED_BY(port_->mutex()) = false;
+  bool sender_closed_ FW_GUARDED_BY(port_->mutex()) = false;
+  bool abandoned_ FW_GUARDED_BY(port_->mutex()) = false;  // by the sender
+  std::uint64_t closing_sequence_ FW_GUARDED_BY(port_->mutex()) =
+      0;  // of the sender's last tensor, once it has closed
+  std::set<std::uint64_t> resolving_
+      FW_GUARDED_BY(port_->mutex());                          // offers that threads map or read now
+  std::uint64_t reported_ FW_GUARDED_BY(port_->mutex()) = 0;  // what report_taken() has sent
+  std::uint32_t round_ FW_GUARDED_BY(port_->mutex()) = 0;
+  Status broken_ FW_GUARDED_BY(port_->mutex());  // why nothing in order can follow
   std::vector<MemoryRegion> regions_;
   std::vector<Engine::SlotRef> slots_;     // in the same order; fixed once announced
   std::vector<std::uint64_t> last_flags_;  // the tail flags that were seen last
-  Sequence<Item> arrived_;
-  std::uint64_t dropped_offers_ = 0, dropped_unseen_ = 0, offered_ = 0;
+  Sequence<Item> arrived_ FW_GUARDED_BY(port_->mutex());
+  std::uint64_t dropped_offers_ FW_GUARDED_BY(port_->mutex()) = 0;
+  std::uint64_t dropped_unseen_ FW_GUARDED_BY(port_->mutex()) = 0;
+  std::uint64_t offered_ FW_GUARDED_BY(port_->mutex()) = 0;
   std::uint64_t allocations_ = 0;
 
   core::Counter aliased_, read_, read_allocations_;

@@ -8,6 +8,7 @@
 
 #include "core/completion_state.h"
 #include "core/log.h"
+#include "core/mutex.h"
 #include "device/name_table.h"
 #include "farwrite/memory_kind.h"
 #include "transfer/offer.h"
@@ -70,6 +71,7 @@ Status SenderState::claim(core::Deadline deadline) {
   const Status waited = port_->wait(
       channel_,
       [&] {
+        port_->mutex().is_held_here();
         const std::shared_ptr<PeerEdge> edge = port_->find_edge(name_);
         // An edge that had a sender may be closed already, and opened again, and the records of
         // that are on their way.
@@ -170,7 +172,7 @@ void SenderState::wait_for_room(std::uint64_t bytes, core::Deadline deadline) {
     return edge_->closed || (!had_slot && port_->engine().has_credit(key_, bytes));
   };
   (void)port_->wait(channel_, room, deadline, /*polled=*/true);  // send_now() tells of an end
-  const std::lock_guard sending(sending_);
+  const core::Lock sending(sending_);
   const auto now = std::chrono::steady_clock::now();
   if (!refused_since_.has_value()) refused_since_ = now;
   if (now - *refused_since_ < kLongWait || std::exchange(long_wait_told_, true)) return;
@@ -182,14 +184,14 @@ void SenderState::wait_for_room(std::uint64_t bytes, core::Deadline deadline) {
 
 Completion SenderState::send_now(const TensorSpec& spec, ByteView bytes,
                                  std::shared_ptr<std::byte>& staged) {
-  std::unique_lock sending(sending_);
+  core::Lock sending(sending_);
   if (closed_) {
     return Completion(Status::error(StatusCode::kFailedPrecondition, {kSend},
                                     "the sender is closed", "open it again"));
   }
   std::uint32_t round = 0;
   {
-    const std::lock_guard lock(port_->mutex());
+    const core::Lock lock(port_->mutex());
     if (Status end = over(); !end.ok()) return Completion(std::move(end));
     round = edge_->round;
   }
@@ -205,7 +207,7 @@ Completion SenderState::send_now(const TensorSpec& spec, ByteView bytes,
   sending.unlock();
   port_->drain(channel_);
   if (taken.has_value()) port_->engine().put_back(*taken, edge_->record.lane);
-  const std::lock_guard lock(port_->mutex());
+  const core::Lock lock(port_->mutex());
   // The receiver may have closed while we wrote: that is the error to report.
   if (Status end = over(); !end.ok()) return Completion(std::move(end));
   return sent;
@@ -319,7 +321,7 @@ TensorStats SenderState::stats() {
   stats.staged = staged_.value();
   stats.allocations = allocations_.value();
   stats.requests = requests_.value();
-  const std::lock_guard lock(port_->mutex());
+  const core::Lock lock(port_->mutex());
   const CreditTable::Counts credits =
       edge_->closed ? edge_->last_credits : port_->engine().credits(key_);
   stats.grants = credits.grants;
@@ -328,11 +330,11 @@ TensorStats SenderState::stats() {
 }
 
 std::uint64_t SenderState::end_stream(bool abandoned) {
-  const std::lock_guard sending(sending_);
+  const core::Lock sending(sending_);
   if (std::exchange(closed_, true) || edge_ == nullptr) return last_sequence_;
   abandoned_ = abandoned;
   {
-    const std::lock_guard lock(port_->mutex());
+    const core::Lock lock(port_->mutex());
     if (edge_->closed) return last_sequence_;
   }
   port_->engine().send_record(
@@ -352,7 +354,10 @@ Status SenderState::close(std::chrono::nanoseconds timeout) {
   FARWRITE_RETURN_IF_ERROR(fork_guard_.check(kClose));
   const core::Deadline deadline = core::Deadline::after(timeout);
   const std::uint64_t last = end_stream(/*abandoned=*/false);
-  if (edge_ == nullptr || abandoned_ || all_known_) return Status();
+  {
+    const core::Lock sending(sending_);
+    if (edge_ == nullptr || abandoned_ || all_known_) return Status();
+  }
   port_->drain(channel_);
   std::uint64_t taken = 0;
   bool closed = false;
@@ -371,7 +376,10 @@ Status SenderState::close(std::chrono::nanoseconds timeout) {
                          took + " in time",
                          "let it receive the others, and call close() again or wait longer");
   }
-  all_known_ = true;
+  {
+    const core::Lock sending(sending_);
+    all_known_ = true;
+  }
   if (closed) {
     return Status::error(StatusCode::kUnavailable, {kClose}, took + " and closed",
                          "send the others again on another edge, if they are wanted");

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,7 +11,7 @@
 #include "core/counter.h"
 #include "core/deadline.h"
 #include "core/fork_guard.h"
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "farwrite/device.h"
 #include "farwrite/tensor.h"
 #include "transfer/port.h"
@@ -38,7 +37,7 @@ class SenderState {
   SenderState(const Device& device, const Channel& channel, std::string_view name);
   Status claim(core::Deadline deadline);
   Status check(const TensorSpec& spec, ByteView bytes) const;
-  Status over() const;
+  Status over() const FW_REQUIRES(port_->mutex());
   // Sends the end mark, once. Returns the number of the last tensor.
   std::uint64_t end_stream(bool abandoned);
 
@@ -47,12 +46,13 @@ class SenderState {
   void wait_for_room(std::uint64_t bytes, core::Deadline deadline);
 
   // Under sending_.
-  Completion push(const CreditTable::Taken& taken, const TensorSpec& spec, ByteView bytes);
+  Completion push(const CreditTable::Taken& taken, const TensorSpec& spec, ByteView bytes)
+      FW_REQUIRES(sending_);
   Completion write_with_tail_flag(const CreditTable::Taken& taken,
                                   std::vector<std::byte> description, ByteView bytes);
   // `staged`: the copy of a source that is not registered, if there is one yet.
   Completion offer(std::uint32_t round, const TensorSpec& spec, ByteView bytes,
-                   std::shared_ptr<std::byte>& staged);
+                   std::shared_ptr<std::byte>& staged) FW_REQUIRES(sending_);
   Completion lend(const std::vector<std::byte>& record, ByteView bytes,
                   std::shared_ptr<std::byte>& staged);
   Status stage(ByteView bytes, std::shared_ptr<std::byte>& staged);
@@ -66,13 +66,15 @@ class SenderState {
   std::shared_ptr<PeerEdge> edge_;  // its record never changes
   std::string key_;                 // of the edge, for the engine
 
-  core::OrderedMutex<core::LockRank::kTensorSender> sending_;  // one tensor at a time, in sequence
-  bool closed_ = false;
-  bool abandoned_ = false;
-  bool all_known_ = false;  // close() has returned what became of the tensors
-  std::uint64_t last_sequence_ = 0;
-  std::optional<std::chrono::steady_clock::time_point> refused_since_;  // until one is sent
-  bool long_wait_told_ = false;
+  core::Mutex sending_{core::LockRank::kTensorSender};  // one tensor at a time, in sequence
+  bool closed_ FW_GUARDED_BY(sending_) = false;
+  bool abandoned_ FW_GUARDED_BY(sending_) = false;
+  bool all_known_ FW_GUARDED_BY(sending_) =
+      false;  // close() has returned what became of the tensors
+  std::uint64_t last_sequence_ FW_GUARDED_BY(sending_) = 0;
+  std::optional<std::chrono::steady_clock::time_point> refused_since_
+      FW_GUARDED_BY(sending_);  // until one is sent
+  bool long_wait_told_ FW_GUARDED_BY(sending_) = false;
 
   core::Counter pushed_, offered_, offers_no_slot_, staged_, allocations_, requests_;
 };

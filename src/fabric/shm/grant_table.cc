@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "core/mutex.h"
 #include "core/poll_until.h"
 #include "core/prefetch.h"
 
@@ -15,7 +16,7 @@ constexpr std::uint64_t kLine = 64;
 Result<std::uint64_t> GrantTable::grant(const std::shared_ptr<memory::Segment>& segment,
                                         ByteView region, std::uint64_t region_id,
                                         std::string_view peer) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   std::uint32_t row = 0;
   if (!free_rows_.empty()) {
     row = free_rows_.back();
@@ -58,14 +59,14 @@ bool GrantTable::is_live_locked(std::uint64_t key, std::uint64_t region_id) cons
 Status GrantTable::revoke(std::uint64_t key, std::uint64_t region_id, core::Deadline deadline,
                           std::string_view peer) {
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (!is_live_locked(key, region_id)) return Status();
     mailbox_.row(GrantKey::unpack(key).row).open_region.store(0);
   }
   const GrantRow& row = mailbox_.row(GrantKey::unpack(key).row);
   const auto settled = [&] {
     if (row.inflight.load() == 0 || peer_dead_.load()) return true;
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     return !is_live_locked(key, region_id);  // another thread has seen it settle
   };
   if (!core::poll_until(settled, deadline)) {
@@ -73,7 +74,7 @@ Status GrantTable::revoke(std::uint64_t key, std::uint64_t region_id, core::Dead
                          "the peer is in the middle of a write and does not finish it",
                          "the memory stays quarantined until the write or the peer's process ends");
   }
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   if (is_live_locked(key, region_id)) {
     live_.erase(key);
     free_rows_.push_back(GrantKey::unpack(key).row);
@@ -86,7 +87,7 @@ Status GrantTable::revoke(std::uint64_t key, std::uint64_t region_id, core::Dead
 }
 
 std::shared_ptr<memory::Segment> GrantTable::find_segment(std::uint32_t segment_id) const {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   const auto found = segments_.find(segment_id);
   return found == segments_.end() ? nullptr : found->second.segment;
 }

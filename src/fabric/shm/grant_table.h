@@ -4,13 +4,12 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <unordered_map>
 #include <vector>
 
 #include "core/deadline.h"
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "fabric/shm/mailbox.h"
 #include "farwrite/bytes.h"
 #include "farwrite/status.h"
@@ -60,20 +59,21 @@ class GrantTable {
     std::atomic<std::uint64_t> bytes{0};
   };
 
-  bool is_live_locked(std::uint64_t key, std::uint64_t region_id) const;
+  bool is_live_locked(std::uint64_t key, std::uint64_t region_id) const FW_REQUIRES(mutex_);
 
   const MailboxView mailbox_;
   const std::unique_ptr<Place[]> places_;  // by row; without memory for it nothing is fetched early
   std::atomic<bool> peer_dead_{false};
-  mutable core::OrderedMutex<core::LockRank::kShmGrants> mutex_;
-  std::uint32_t next_unused_row_ = 0;
-  std::vector<std::uint32_t> free_rows_;
-  std::unordered_map<std::uint64_t, std::uint64_t> live_;  // region ids by packed key
+  mutable core::Mutex mutex_{core::LockRank::kShmGrants};
+  std::uint32_t next_unused_row_ FW_GUARDED_BY(mutex_) = 0;
+  std::vector<std::uint32_t> free_rows_ FW_GUARDED_BY(mutex_);
+  std::unordered_map<std::uint64_t, std::uint64_t> live_
+      FW_GUARDED_BY(mutex_);  // region ids by packed key
   struct Granted {
     std::shared_ptr<memory::Segment> segment;
     std::uint64_t regions = 0;
   };
-  std::unordered_map<std::uint32_t, Granted> segments_;  // by id
+  std::unordered_map<std::uint32_t, Granted> segments_ FW_GUARDED_BY(mutex_);  // by id
 };
 
 // The peer's side: announces one write for as long as it lives.

@@ -8,6 +8,7 @@
 
 #include "core/deadline.h"
 #include "core/log.h"
+#include "core/mutex.h"
 #include "core/wire.h"
 
 namespace farwrite::fabric::shm {
@@ -61,7 +62,7 @@ SegmentExchange::~SegmentExchange() {
 
 void SegmentExchange::drop_idle() {
   std::shared_ptr<memory::MappedSegment> idle;  // unmapped without the lock
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   for (auto at = imports_.begin(); at != imports_.end(); ++at) {
     Import& import = at->second;
     if (import.mapped == nullptr || import.users > 0) continue;
@@ -77,7 +78,7 @@ void SegmentExchange::drop_idle() {
 
 Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::obtain(std::uint32_t segment_id,
                                                                        core::Deadline deadline) {
-  std::unique_lock lock(mutex_);
+  core::Lock lock(mutex_);
   if (imports_.size() >= kMaxSegments && !imports_.contains(segment_id)) {
     std::erase_if(imports_, [](const auto& entry) { return entry.second.forgotten(); });
     if (imports_.size() >= kMaxSegments) {
@@ -88,27 +89,24 @@ Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::obtain(std::uint
   Import& import = imports_[segment_id];
   import.used_at = core::now_ns();
   ++import.users;
-  auto obtained = obtain_locked(segment_id, import, deadline, lock);
+  auto obtained = obtain_locked(segment_id, import, deadline);
   --import.users;
   return obtained;
 }
 
 Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::obtain_locked(
-    std::uint32_t segment_id, Import& import, core::Deadline deadline,
-    std::unique_lock<core::OrderedMutex<core::LockRank::kShmSegments>>& lock) {
+    std::uint32_t segment_id, Import& import, core::Deadline deadline) {
   for (bool waited = false;; waited = true) {
     if (auto mapped = import.get(); mapped != nullptr) return mapped;
     if (!ended_.ok()) {
-      wait_for_proof_of_death(deadline, lock);
+      wait_for_proof_of_death(deadline);
       return ended_;
     }
     if (waited && !import.failure.ok()) return import.failure;
     if (import.unmapped.has_value()) {
       Answer answer = *std::exchange(import.unmapped, std::nullopt);
       const bool on_gpu = answer.gpu.has_value();
-      lock.unlock();
       auto mapped = map(std::move(answer));
-      lock.lock();
       import.requested = false;
       if (mapped.ok() && on_gpu) {
         import.on_gpu = *mapped;
@@ -123,10 +121,7 @@ Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::obtain_locked(
     if (!import.requested) {
       import.requested = true;
       import.failure = Status();
-      const core::WireWriter request = request_for(segment_id);
-      lock.unlock();
-      const Status sent = send_packet(socket_.get(), request.view(), {}, deadline, kOpenRegion);
-      lock.lock();
+      const Status sent = request(segment_id, deadline);
       if (!sent.ok()) {
         import.requested = false;
         import.failure = sent;  // others may wait for the answer to what never went out
@@ -142,26 +137,30 @@ Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::obtain_locked(
                            "check that the peer is not stopped, or allow more time");
     }
     if (deadline.is_never()) {
-      changed_.wait(lock);
+      changed_.wait(mutex_);
     } else {
-      changed_.wait_for(lock, deadline.remaining());
+      changed_.wait_for(mutex_, deadline.remaining());
     }
   }
 }
 
+Status SegmentExchange::request(std::uint32_t segment_id, core::Deadline deadline) {
+  const core::Unlock unlocked(mutex_);
+  return send_packet(socket_.get(), request_for(segment_id).view(), {}, deadline, kOpenRegion);
+}
+
 // A dying process closes its sockets a moment before its death can be proven.
-void SegmentExchange::wait_for_proof_of_death(
-    core::Deadline deadline,
-    std::unique_lock<core::OrderedMutex<core::LockRank::kShmSegments>>& lock) {
+void SegmentExchange::wait_for_proof_of_death(core::Deadline deadline) {
   const core::Deadline proof = core::Deadline::after(kDeathFollows);
   const core::Deadline until = proof.earlier(deadline);
   while (ended_.code() == StatusCode::kUnavailable && !lives_on_ && !until.expired()) {
-    changed_.wait_for(lock, until.remaining());
+    changed_.wait_for(mutex_, until.remaining());
   }
   lives_on_ = lives_on_ || proof.expired();
 }
 
 Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::map(Answer answer) {
+  const core::Unlock unlocked(mutex_);
   FARWRITE_RETURN_IF_ERROR(answer.refused);
   if (!answer.found) {
     return Status::error(StatusCode::kNotFound, {kOpenRegion, peer_, "shm"},
@@ -181,7 +180,7 @@ Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::map(Answer answe
 }
 
 void SegmentExchange::fail(const Status& reason) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   // Proven death says more than the end of its socket.
   if (ended_.ok() || reason.code() == StatusCode::kPeerDead) ended_ = reason;
   changed_.notify_all();
@@ -284,7 +283,7 @@ void SegmentExchange::answer(std::uint32_t segment_id) {
 }
 
 void SegmentExchange::take_answer(std::uint32_t segment_id, Answer answer) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   const auto import = imports_.find(segment_id);
   if (import == imports_.end() || !import->second.requested) return;  // nothing asked
   // Nothing waits any more: a GPU's memory must not either, and a refusal may be over soon.

@@ -15,7 +15,7 @@
 
 #include "core/deadline.h"
 #include "core/event_loop.h"
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "core/unique_fd.h"
 #include "fabric/shm/packet_socket.h"
 #include "farwrite/status.h"
@@ -89,16 +89,17 @@ class SegmentExchange {
     bool forgotten() const { return users == 0 && !requested && get() == nullptr; }
   };
 
-  Result<std::shared_ptr<memory::MappedSegment>> obtain_locked(
-      std::uint32_t segment_id, Import& import, core::Deadline deadline,
-      std::unique_lock<core::OrderedMutex<core::LockRank::kShmSegments>>& lock);
+  Result<std::shared_ptr<memory::MappedSegment>> obtain_locked(std::uint32_t segment_id,
+                                                               Import& import,
+                                                               core::Deadline deadline)
+      FW_REQUIRES(mutex_);
 
-  void wait_for_proof_of_death(
-      core::Deadline deadline,
-      std::unique_lock<core::OrderedMutex<core::LockRank::kShmSegments>>& lock);
+  void wait_for_proof_of_death(core::Deadline deadline) FW_REQUIRES(mutex_);
 
-  // Maps what the peer has handed over, or says that it has nothing.
-  Result<std::shared_ptr<memory::MappedSegment>> map(Answer answer);
+  // These two release the mutex meanwhile. map(): what the peer has handed over, or that it has
+  // nothing.
+  Result<std::shared_ptr<memory::MappedSegment>> map(Answer answer) FW_REQUIRES(mutex_);
+  Status request(std::uint32_t segment_id, core::Deadline deadline) FW_REQUIRES(mutex_);
 
   const core::UniqueFd socket_;
   core::UniqueFd spare_;  // of the loop's thread
@@ -110,11 +111,11 @@ class SegmentExchange {
   const std::shared_ptr<const void> witness_;
   std::function<void(const Status&)> on_closed_;
 
-  core::OrderedMutex<core::LockRank::kShmSegments> mutex_;
-  core::OrderedCondition changed_;
-  std::map<std::uint32_t, Import> imports_;
-  Status ended_;
-  bool lives_on_ = false;  // the socket has ended, and no death has followed
+  core::Mutex mutex_{core::LockRank::kShmSegments};
+  core::CondVar changed_;
+  std::map<std::uint32_t, Import> imports_ FW_GUARDED_BY(mutex_);
+  Status ended_ FW_GUARDED_BY(mutex_);
+  bool lives_on_ FW_GUARDED_BY(mutex_) = false;  // the socket has ended, and no death has followed
 };
 
 }  // namespace farwrite::fabric::shm

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/log.h"
+#include "core/mutex.h"
 #include "fabric/shm/shm_link.h"
 
 namespace farwrite::fabric::shm {
@@ -102,7 +103,7 @@ const Capabilities& ShmFabric::capabilities() const {
 }
 
 Result<std::uint64_t> ShmFabric::register_segment(const std::shared_ptr<memory::Segment>& segment) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   std::erase_if(exported_, [](const auto& weak) { return weak.expired(); });
   exported_.push_back(segment);
   return GrantKey{segment->id(), 0}.pack();
@@ -141,7 +142,7 @@ Result<std::unique_ptr<Link>> ShmFabric::accept(const AttachRequest& request) {
 std::unique_ptr<Link> ShmFabric::make_link(Attachment attachment, const AttachRequest& request) {
   return std::make_unique<ShmLink>(std::move(attachment), request, loop_, idle_time_,
                                    [this](std::uint32_t id) -> std::shared_ptr<memory::Segment> {
-                                     const std::lock_guard lock(mutex_);
+                                     const core::Lock lock(mutex_);
                                      for (const auto& weak : exported_) {
                                        if (auto segment = weak.lock();
                                            segment != nullptr && segment->id() == id) {

@@ -3,12 +3,11 @@
 
 #include <chrono>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "core/event_loop.h"
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "fabric/fabric.h"
 #include "fabric/lobby.h"
 #include "fabric/shm/attach.h"
@@ -46,8 +45,8 @@ class ShmFabric final : public Fabric {
   const core::UniqueFd listener_;
   const std::chrono::nanoseconds idle_time_;
 
-  core::OrderedMutex<core::LockRank::kShmFabric> mutex_;
-  std::vector<std::weak_ptr<memory::Segment>> exported_;
+  core::Mutex mutex_{core::LockRank::kShmFabric};
+  std::vector<std::weak_ptr<memory::Segment>> exported_ FW_GUARDED_BY(mutex_);
 
   std::unique_ptr<Lobby> lobby_;
 };

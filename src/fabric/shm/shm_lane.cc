@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/cpu_relax.h"
+#include "core/mutex.h"
 #include "core/prefetch.h"
 #include "core/with_memory.h"
 #include "fabric/shm/shm_link.h"
@@ -134,13 +135,13 @@ Completion ShmLane::write(const Operation& operation) {
     producer_.prefetch();
     core::prefetch_for_write(target);
   }
-  std::unique_lock sending(sending_, std::defer_lock);
+  std::optional<core::Lock> sending;
   {
     const InflightWrite inflight(*window.row, window.region_id);
     if (!inflight.open()) return Completion(closed_by_owner());
     // Locking drains the store buffer, and the stores of the copy are the slow ones. So the lock of
     // a small write is taken before them, and nothing stands between them and the stamp.
-    if (small) sending.lock();
+    if (small) sending.emplace(sending_);
     if (operation.head.size > 0) std::memcpy(target, operation.head.data, operation.head.size);
     const bool warm = bytes < kStreamingCopyBytes || link_.warm_targets().note(target, bytes);
     std::byte* const behind_head = target + operation.head.size;
@@ -163,7 +164,7 @@ Completion ShmLane::write(const Operation& operation) {
   }
   copies_.add();
   if (!operation.notify) return Completion(Status());
-  if (sending.owns_lock()) sending.unlock();
+  sending.reset();
   return push(RecordKind::kNotification, operation.tag, {});
 }
 
@@ -200,7 +201,7 @@ void ShmLane::copy_announced(std::byte* target, const ShmWindow& window,
   }
   std::optional<std::uint32_t> announcement;
   {
-    const std::lock_guard lock(sending_);
+    const core::Lock lock(sending_);
     if (outbox_.empty()) {
       announcement = producer_.announce({window.row_index, static_cast<std::uint32_t>(source.size),
                                          operation.offset + operation.head.size});
@@ -231,7 +232,7 @@ Completion ShmLane::read(const Operation& operation) {
 }
 
 Completion ShmLane::push(RecordKind kind, std::uint32_t tag, ByteView payload) {
-  std::unique_lock lock(sending_);
+  core::Lock lock(sending_);
   if (outbox_.empty()) [[likely]] {
     const RingProducer::Outcome outcome = producer_.push(kind, tag, payload);
     if (outcome == RingProducer::Outcome::kPushed) [[likely]] {
@@ -258,13 +259,13 @@ Completion ShmLane::push(RecordKind kind, std::uint32_t tag, ByteView payload) {
 bool ShmLane::drain_outbox() {
   std::vector<std::shared_ptr<core::CompletionState>> pushed;
   RingProducer::Outcome outcome = RingProducer::Outcome::kPushed;
-  const auto goes = [&](const Unsent& record) {
+  const auto goes = [&](const Unsent& record) FW_REQUIRES(sending_) {
     outcome =
         producer_.push(record.kind, record.tag, {record.payload.data(), record.payload.size()});
     return outcome == RingProducer::Outcome::kPushed;
   };
   {
-    const std::lock_guard lock(sending_);
+    const core::Lock lock(sending_);
     while (auto record = outbox_.next(goes)) pushed.push_back(std::move(record->completion));
     if (!pushed.empty()) ring_if_asleep();
   }
@@ -284,7 +285,7 @@ Progress ShmLane::poll(EventSink& sink) {
   if (polling_.test_and_set(std::memory_order_acquire)) {
     // The other thread may have looked before the record was there, and no doorbell announces the
     // room that it waits for.
-    progress.pending = outbox_.waits();
+    progress.pending = outbox_waits();
     return progress;
   }
   Record record;
@@ -311,7 +312,7 @@ Progress ShmLane::poll(EventSink& sink) {
   progress.drained = corrupt_.load() || outcome == RingConsumer::Outcome::kEmpty;
   progress.pending = progress.delivered == kPollBatch;
   // Before another thread may find the lane drained: what is pushed here has ended by then.
-  if (!over && outbox_.waits() && drain_outbox()) {
+  if (!over && outbox_waits() && drain_outbox()) {
     progress.pending = true;
   }
   polling_.clear(std::memory_order_release);
@@ -368,7 +369,7 @@ void ShmLane::disarm() {
 void ShmLane::end(const Status& reason) {
   std::vector<std::shared_ptr<core::CompletionState>> dropped;
   {
-    const std::lock_guard lock(sending_);
+    const core::Lock lock(sending_);
     while (auto record = outbox_.drop()) dropped.push_back(std::move(record->completion));
   }
   for (const auto& completion : dropped) completion->finish(reason);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/channel_end.h"
+#include "core/mutex.h"
 
 namespace farwrite::fabric::shm {
 ShmLink::ShmLink(Attachment attachment, const AttachRequest& request, core::EventLoop& loop,
@@ -110,13 +111,13 @@ LinkCounters ShmLink::counters() const {
 }
 
 Status ShmLink::reason() const {
-  const std::lock_guard lock(reason_mutex_);
+  const core::Lock lock(reason_mutex_);
   return reason_;
 }
 
 void ShmLink::poison(const Status& reason, bool dead) {
   {
-    const std::lock_guard lock(reason_mutex_);
+    const core::Lock lock(reason_mutex_);
     if (reason_.ok() || dead) reason_ = reason;
   }
   const bool first = !poisoned_.exchange(true);

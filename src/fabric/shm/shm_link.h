@@ -7,12 +7,11 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "core/event_loop.h"
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "core/unique_fd.h"
 #include "fabric/fabric.h"
 #include "fabric/shm/attach.h"
@@ -67,8 +66,8 @@ class ShmLink final : public Link {
 
   std::atomic<bool> poisoned_{false};
   std::atomic<bool> peer_dead_{false};
-  mutable core::OrderedMutex<core::LockRank::kShmReason> reason_mutex_;
-  Status reason_;
+  mutable core::Mutex reason_mutex_{core::LockRank::kShmReason};
+  Status reason_ FW_GUARDED_BY(reason_mutex_);
 };
 
 }  // namespace farwrite::fabric::shm

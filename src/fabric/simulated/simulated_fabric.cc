@@ -1,9 +1,9 @@
 #include "fabric/simulated/simulated_fabric.h"
 
 #include <limits>
-#include <mutex>
 #include <utility>
 
+#include "core/mutex.h"
 #include "fabric/simulated/simulated_link.h"
 #include "fabric/simulated/simulated_world.h"
 
@@ -22,8 +22,8 @@ SimulatedFabric::~SimulatedFabric() { world_->remove_host(host_); }
 
 Result<std::uint64_t> SimulatedFabric::register_segment(
     const std::shared_ptr<memory::Segment>& segment) {
-  const std::unique_lock lock(world_->mutex());
-  const std::uint64_t key = world_->new_key(lock);
+  const core::Lock lock(world_->mutex());
+  const std::uint64_t key = world_->new_key();
   host_->exports.add(key, segment, 0, segment->bytes(), Access::kRead);
   return key;
 }

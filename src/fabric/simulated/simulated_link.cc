@@ -1,14 +1,15 @@
 #include "fabric/simulated/simulated_link.h"
 
 #include <deque>
-#include <mutex>
 #include <utility>
+
+#include "core/mutex.h"
 
 namespace farwrite::fabric {
 
 Completion SimulatedLane::post(const Operation& operation) {
   Outcomes outcomes;
-  std::unique_lock lock(world_->mutex());
+  core::Lock lock(world_->mutex());
   Completion completion = connection_->post(side_, index_, operation, outcomes);
   lock.unlock();
   outcomes.tell();
@@ -22,7 +23,7 @@ Progress SimulatedLane::poll(EventSink& sink) {
   Outcomes outcomes;
   std::deque<LaneOrder::Arrival> ready;
   {
-    const std::lock_guard lock(world_->mutex());
+    const core::Lock lock(world_->mutex());
     lane.silence();
     connection_->run(outcomes);
     ready = lane.take_ready();
@@ -43,7 +44,7 @@ Progress SimulatedLane::poll(EventSink& sink) {
 }
 
 Doorbell SimulatedLane::arm() {
-  const std::lock_guard lock(world_->mutex());
+  const core::Lock lock(world_->mutex());
   LaneOrder& lane = connection_->lane(side_, index_);
   lane.arm();
   return Doorbell{lane.doorbell(), lane.has_ready() || connection_->deliverable()};
@@ -56,7 +57,7 @@ SimulatedLink::SimulatedLink(std::shared_ptr<SimulatedWorld> world,
       connection_(std::move(connection)),
       side_(side),
       peer_name_(std::move(peer_name)) {
-  const std::lock_guard lock(world_->mutex());
+  const core::Lock lock(world_->mutex());
   for (std::uint32_t i = 0; i < connection_->lanes(side_); ++i) {
     lanes_.push_back(std::make_unique<SimulatedLane>(world_, connection_, side_, i));
   }
@@ -66,7 +67,7 @@ SimulatedLink::~SimulatedLink() {
   Outcomes outcomes;
   std::shared_ptr<ObserverDoor> door;
   {
-    const std::lock_guard lock(world_->mutex());
+    const core::Lock lock(world_->mutex());
     door = connection_->end(side_, outcomes);
   }
   door->gate.close();
@@ -81,21 +82,21 @@ Result<std::uint64_t> SimulatedLink::grant(const std::shared_ptr<memory::Segment
     return Status::error(StatusCode::kOutOfRange, where("grant"),
                          "the bytes leave their landing segment", "stay inside the segment");
   }
-  const std::unique_lock lock(world_->mutex());
-  return connection_->grant(side_, world_->new_key(lock), segment, offset, length);
+  const core::Lock lock(world_->mutex());
+  return connection_->grant(side_, world_->new_key(), segment, offset, length);
 }
 
 Status SimulatedLink::revoke(std::uint64_t key, std::uint64_t /*region_id*/,
                              core::Deadline /*deadline*/) {
-  const std::lock_guard lock(world_->mutex());
+  const core::Lock lock(world_->mutex());
   connection_->revoke(side_, key);
   return Status();
 }
 
 Result<std::shared_ptr<RemoteWindow>> SimulatedLink::import(const RegionDescriptor& descriptor,
                                                             core::Deadline deadline) {
-  std::unique_lock lock(world_->mutex());
-  if (!world_->wait_until_paired(lock, *connection_, deadline)) {
+  core::Lock lock(world_->mutex());
+  if (!world_->wait_until_paired(*connection_, deadline)) {
     return Status::error(StatusCode::kDeadlineExceeded, where("open"),
                          "the peer did not attach in time", "allow more time");
   }
@@ -104,7 +105,7 @@ Result<std::shared_ptr<RemoteWindow>> SimulatedLink::import(const RegionDescript
 }
 
 LinkCounters SimulatedLink::counters() const {
-  const std::lock_guard lock(world_->mutex());
+  const core::Lock lock(world_->mutex());
   return connection_->counters(side_);
 }
 

@@ -3,17 +3,19 @@
 #include <chrono>
 #include <utility>
 
+#include "core/mutex.h"
+
 namespace farwrite::fabric {
 
 std::string simulated_address(const Host& host) { return "simulated:" + std::to_string(host.id); }
 
 Trace SimulatedWorld::trace() const {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   return trace_;
 }
 
 std::shared_ptr<Host> SimulatedWorld::add_host() {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   auto host = std::make_shared<Host>();
   host->id = ++last_host_;
   hosts_.emplace(host->id, host);
@@ -21,12 +23,12 @@ std::shared_ptr<Host> SimulatedWorld::add_host() {
 }
 
 void SimulatedWorld::remove_host(const std::shared_ptr<Host>& host) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   hosts_.erase(host->id);
 }
 
 std::vector<std::string> SimulatedWorld::addresses() const {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   std::vector<std::string> result;
   for (const auto& [id, host] : hosts_) result.push_back(simulated_address(*host));
   return result;
@@ -53,7 +55,7 @@ std::vector<std::shared_ptr<Connection>> SimulatedWorld::connections_of(const Ho
 void SimulatedWorld::kill(std::string_view address) {
   Outcomes outcomes;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     const std::shared_ptr<Host> host = find(address);
     if (host == nullptr) return;
     host->alive = false;
@@ -65,7 +67,7 @@ void SimulatedWorld::kill(std::string_view address) {
 }
 
 void SimulatedWorld::partition(std::string_view address, bool partitioned) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   const std::shared_ptr<Host> host = find(address);
   if (host == nullptr) return;
   host->partitioned = partitioned;
@@ -78,7 +80,7 @@ Result<SimulatedWorld::Seat> SimulatedWorld::attach(const std::shared_ptr<Host>&
     return Status::error(StatusCode::kUnavailable, {"attach", request.peer_name, "simulated"},
                          cause, remedy);
   };
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   if (!host->alive) {
     return unavailable("this simulated host was killed", "open a new device");
   }
@@ -124,23 +126,19 @@ Result<SimulatedWorld::Seat> SimulatedWorld::attach(const std::shared_ptr<Host>&
   return seat;
 }
 
-bool SimulatedWorld::wait_until_paired(std::unique_lock<Mutex>& lock, const Connection& connection,
-                                       core::Deadline deadline) {
+bool SimulatedWorld::wait_until_paired(const Connection& connection, core::Deadline deadline) {
   const auto over = [&] { return connection.paired() || !connection.broken(0, "open").ok(); };
   while (!over()) {
     if (deadline.expired()) return false;
     if (deadline.is_never()) {
-      paired_.wait(lock);
+      paired_.wait(mutex_);
     } else {
-      paired_.wait_for(lock, deadline.remaining());
+      paired_.wait_for(mutex_, deadline.remaining());
     }
   }
   return true;
 }
 
-std::uint64_t SimulatedWorld::new_key(const std::unique_lock<Mutex>& lock) {
-  (void)lock;
-  return ++last_key_;
-}
+std::uint64_t SimulatedWorld::new_key() { return ++last_key_; }
 
 }  // namespace farwrite::fabric

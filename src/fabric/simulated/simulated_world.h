@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/deadline.h"
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "fabric/fabric.h"
 #include "fabric/simulated/connection.h"
 #include "fabric/simulated/simulated_options.h"
@@ -26,8 +26,7 @@ class SimulatedWorld {
   explicit SimulatedWorld(SimulatedOptions options) : options_(options) {}
 
   const SimulatedOptions& options() const { return options_; }
-  using Mutex = core::OrderedMutex<core::LockRank::kSimulatedWorld>;
-  Mutex& mutex() { return mutex_; }
+  core::Mutex& mutex() FW_RETURN_CAPABILITY(mutex_) { return mutex_; }
   Trace trace() const;
 
   std::shared_ptr<Host> add_host();
@@ -44,25 +43,26 @@ class SimulatedWorld {
   };
   Result<Seat> attach(const std::shared_ptr<Host>& host, const AttachRequest& request);
   // Blocks until the connection has both sides. False at the deadline.
-  bool wait_until_paired(std::unique_lock<Mutex>& lock, const Connection& connection,
-                         core::Deadline deadline);
+  bool wait_until_paired(const Connection& connection, core::Deadline deadline)
+      FW_REQUIRES(mutex());
 
-  std::uint64_t new_key(const std::unique_lock<Mutex>& lock);
+  std::uint64_t new_key() FW_REQUIRES(mutex());
 
  private:
-  std::shared_ptr<Host> find(std::string_view address) const;
-  std::vector<std::shared_ptr<Connection>> connections_of(const Host& host);
+  std::shared_ptr<Host> find(std::string_view address) const FW_REQUIRES(mutex_);
+  std::vector<std::shared_ptr<Connection>> connections_of(const Host& host) FW_REQUIRES(mutex_);
 
   const SimulatedOptions options_;
-  mutable Mutex mutex_;
-  core::OrderedCondition paired_;
-  Trace trace_;
-  std::uint64_t last_host_ = 0;
-  std::uint64_t last_connection_ = 0;
-  std::uint64_t last_key_ = 0;
-  std::map<std::uint64_t, std::shared_ptr<Host>> hosts_;  // alive, by id
-  std::vector<std::weak_ptr<Connection>> connections_;
-  std::map<std::array<std::byte, 32>, std::weak_ptr<Connection>> waiting_;  // by secret
+  mutable core::Mutex mutex_{core::LockRank::kSimulatedWorld};
+  core::CondVar paired_;
+  Trace trace_ FW_GUARDED_BY(mutex_);
+  std::uint64_t last_host_ FW_GUARDED_BY(mutex_) = 0;
+  std::uint64_t last_connection_ FW_GUARDED_BY(mutex_) = 0;
+  std::uint64_t last_key_ FW_GUARDED_BY(mutex_) = 0;
+  std::map<std::uint64_t, std::shared_ptr<Host>> hosts_ FW_GUARDED_BY(mutex_);  // alive, by id
+  std::vector<std::weak_ptr<Connection>> connections_ FW_GUARDED_BY(mutex_);
+  std::map<std::array<std::byte, 32>, std::weak_ptr<Connection>> waiting_
+      FW_GUARDED_BY(mutex_);  // by secret
 };
 
 // "simulated:7"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/mutex.h"
 #include "core/with_memory.h"
 
 namespace farwrite::fabric::tcp {
@@ -66,7 +67,7 @@ core::ByteStream::Moved LaneReceiver::receive(std::size_t& offered) {
     staged_ += moved.bytes;
     return moved;
   }
-  const std::lock_guard lock(landing_);
+  const core::Lock lock(landing_);
   std::uint64_t left = total_ - done_;
   std::byte* to = nullptr;
   if (collects_) {
@@ -102,7 +103,7 @@ Status LaneReceiver::handle_staged(FrameHandler& handler) {
     if (done_ < total_) return Status();
     bool landed = false;
     {
-      const std::lock_guard lock(landing_);
+      const core::Lock lock(landing_);
       landed = destination_.data != nullptr;
       destination_ = Destination();
     }
@@ -127,7 +128,7 @@ Status LaneReceiver::begin_frame(FrameHandler& handler) {
     return core::with_memory({"receive", {}, "tcp"}, "a message of the peer",
                              [this] { body_.resize(total_); });  // bounded by its type
   }
-  const std::lock_guard lock(landing_);
+  const core::Lock lock(landing_);
   destination_ = handler.begin(header_);
   return Status();
 }
@@ -137,14 +138,14 @@ void LaneReceiver::place(const std::byte* data, std::size_t size) {
     std::memcpy(body_.data() + done_, data, size);
     return;
   }
-  const std::lock_guard lock(landing_);
+  const core::Lock lock(landing_);
   if (destination_.data == nullptr) return;
   std::memcpy(destination_.data + done_, data, size);
   copies_.add();
 }
 
 void LaneReceiver::forget(std::uint64_t key) {
-  const std::lock_guard lock(landing_);
+  const core::Lock lock(landing_);
   if (destination_.data != nullptr && destination_.key == key) destination_ = Destination();
 }
 

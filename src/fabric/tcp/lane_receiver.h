@@ -5,12 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "core/byte_stream.h"
 #include "core/counter.h"
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "fabric/tcp/frame.h"
 #include "farwrite/bytes.h"
 #include "farwrite/status.h"
@@ -83,8 +82,8 @@ class LaneReceiver {
   std::vector<std::byte> body_;
   std::uint64_t frames_ = 0;
 
-  core::OrderedMutex<core::LockRank::kTcpLanding> landing_;
-  Destination destination_;  // under landing_
+  core::Mutex landing_{core::LockRank::kTcpLanding};
+  Destination destination_ FW_GUARDED_BY(landing_);  // under landing_
   core::Counter copies_;
 };
 

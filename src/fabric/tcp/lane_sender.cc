@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/mutex.h"
 #include "core/unchecked_reads.h"
 #include "core/with_memory.h"
 
@@ -37,7 +38,7 @@ Status LaneSender::broken(int error) const {
 }
 
 Completion LaneSender::send(const OutgoingFrame& frame, bool copy_payload) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   return send_locked(frame, copy_payload);
 }
 
@@ -82,7 +83,7 @@ Weight LaneSender::weight_of(const FrameHeader& header, ByteView payload) {
 }
 
 Completion LaneSender::notify(const OutgoingFrame& frame) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   if (!ended_.ok()) return Completion(ended_);
   if (outbox_.admit(cost(frame.header))) return send_locked(frame, /*copy_payload=*/true);
   HeldBack held;
@@ -99,7 +100,7 @@ Completion LaneSender::notify(const OutgoingFrame& frame) {
 }
 
 Completion LaneSender::write_and_notify(const OutgoingFrame& frame) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   if (!ended_.ok()) return Completion(ended_);
   if (outbox_.admit(cost(frame.header))) return send_locked(frame, /*copy_payload=*/false);
   // The bytes need no credit; the tag comes behind them when there is some, in a write of no bytes
@@ -117,7 +118,7 @@ Completion LaneSender::write_and_notify(const OutgoingFrame& frame) {
 bool LaneSender::add_credit(std::uint64_t bytes) {
   Finished finished;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (!outbox_.add_credit(bytes)) return false;
     release_locked();
     flush_locked(finished);
@@ -142,8 +143,8 @@ void LaneSender::flush() {
   Finished finished;
   {
     // Another thread that sends right now takes the queue along.
-    const std::unique_lock lock(mutex_, std::try_to_lock);
-    if (!lock.owns_lock()) return;
+    if (!mutex_.try_lock()) return;
+    const core::Lock lock(mutex_, std::adopt_lock);
     flush_locked(finished);
   }
   tell(finished);
@@ -215,7 +216,7 @@ bool LaneSender::end_behind_queue(const Status& reason) {
   Finished finished;
   bool sent = false;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (!std::exchange(ending_, true)) {
       if (ended_.ok()) ended_ = reason;
       drop_held_back_locked(finished);
@@ -230,7 +231,7 @@ bool LaneSender::end_behind_queue(const Status& reason) {
 void LaneSender::end(const Status& reason) {
   Finished finished;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     end_locked(reason, finished);
   }
   tell(finished);

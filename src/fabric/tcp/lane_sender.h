@@ -10,14 +10,13 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/byte_stream.h"
 #include "core/completion_state.h"
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "fabric/outbox.h"
 #include "fabric/tcp/frame.h"
 #include "farwrite/bytes.h"
@@ -53,7 +52,7 @@ class LaneSender {
   void flush();
   bool has_queue() const { return queued_.load() > 0; }
   std::size_t queued() const { return queued_.load(); }
-  std::uint64_t backlogged() const { return outbox_.backlogged(); }
+  std::uint64_t backlogged() const FW_NO_THREAD_SAFETY_ANALYSIS { return outbox_.backlogged(); }
 
   // Takes nothing more: later frames, and those that wait for credit, end with `reason`. Ends the
   // stream's sending direction behind the queue, and returns whether it has.
@@ -81,23 +80,24 @@ class LaneSender {
     return kNotificationCost + (header.type == FrameType::kWrite ? 0 : header.length);
   }
   static Weight weight_of(const FrameHeader& header, ByteView payload);
-  Completion send_locked(const OutgoingFrame& frame, bool copy_payload);
-  void release_locked();
-  void flush_locked(Finished& finished);
+  Completion send_locked(const OutgoingFrame& frame, bool copy_payload) FW_REQUIRES(mutex_);
+  void release_locked() FW_REQUIRES(mutex_);
+  void flush_locked(Finished& finished) FW_REQUIRES(mutex_);
   static void tell(Finished& finished);
-  void end_locked(const Status& reason, Finished& finished);
-  void drop_held_back_locked(Finished& finished);
+  void end_locked(const Status& reason, Finished& finished) FW_REQUIRES(mutex_);
+  void drop_held_back_locked(Finished& finished) FW_REQUIRES(mutex_);
   Status broken(int error) const;
 
   core::ByteStream& stream_;
   const std::string peer_name_;
-  core::OrderedMutex<core::LockRank::kTcpSending> mutex_;
-  std::deque<Queued> queue_;
+  core::Mutex mutex_{core::LockRank::kTcpSending};
+  std::deque<Queued> queue_ FW_GUARDED_BY(mutex_);
   std::atomic<std::size_t> queued_{0};
-  Outbox<HeldBack> outbox_;
-  Status ended_;
-  bool ending_ = false;         // end_behind_queue() was called
-  bool sending_ended_ = false;  // and the queue is out, or the connection is over
+  Outbox<HeldBack> outbox_ FW_GUARDED_BY(mutex_);
+  Status ended_ FW_GUARDED_BY(mutex_);
+  bool ending_ FW_GUARDED_BY(mutex_) = false;  // end_behind_queue() was called
+  bool sending_ended_ FW_GUARDED_BY(mutex_) =
+      false;  // and the queue is out, or the connection is over
 };
 
 }  // namespace farwrite::fabric::tcp

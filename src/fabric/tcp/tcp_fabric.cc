@@ -6,9 +6,9 @@
 #include <cerrno>
 #include <charconv>
 #include <limits>
-#include <mutex>
 #include <utility>
 
+#include "core/mutex.h"
 #include "core/tls_stream.h"
 #include "fabric/tcp/frame.h"
 #include "fabric/tcp/join.h"
@@ -67,7 +67,7 @@ Result<std::unique_ptr<Fabric>> TcpFabric::create(core::EventLoop& loop,
 }
 
 Status TcpFabric::make_reachable() {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   if (lobby_ != nullptr) return Status();
   auto listener = core::listen_tcp({options_.listen_host, options_.data_port}, options_.port_range);
   if (!listener.ok()) return listener.status();
@@ -80,7 +80,7 @@ Status TcpFabric::make_reachable() {
 }
 
 std::string TcpFabric::address() const {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   return std::to_string(listener_.endpoint.port);
 }
 
@@ -168,7 +168,7 @@ Result<core::UniqueFd> TcpFabric::connect_lane(const AttachRequest& request,
 
 Result<core::UniqueFd> TcpFabric::accept_lane(const AttachRequest& request, std::uint16_t lane) {
   const auto expected = JoinMessage::of(request.secret, lane, request.lanes).to_bytes();
-  auto socket = lobby_->take({expected.data(), expected.size()}, request,
+  auto socket = lobby().take({expected.data(), expected.size()}, request,
                              "see the peer's log; a firewall may keep port " + address() +
                                  " closed: choose it with data_port or port_range, and open it");
   if (!socket.ok()) return socket.status();

@@ -7,7 +7,7 @@
 
 #include "core/byte_stream.h"
 #include "core/event_loop.h"
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "core/tcp_socket.h"
 #include "fabric/fabric.h"
 #include "fabric/lobby.h"
@@ -57,14 +57,20 @@ class TcpFabric final : public Fabric {
                                                         const AttachRequest& request,
                                                         std::uint16_t lane) const;
 
+  // Once it is reachable.
+  Lobby& lobby() {
+    const core::Lock lock(mutex_);
+    return *lobby_;
+  }
+
   core::EventLoop& loop_;
   const FabricOptions options_;
   const std::shared_ptr<ExportTable> exports_ = std::make_shared<ExportTable>();
 
   // Both stay as make_reachable() leaves them.
-  mutable core::OrderedMutex<core::LockRank::kTcpListener> mutex_;
-  core::Listener listener_;
-  std::unique_ptr<Lobby> lobby_;
+  mutable core::Mutex mutex_{core::LockRank::kTcpListener};
+  core::Listener listener_ FW_GUARDED_BY(mutex_);
+  std::unique_ptr<Lobby> lobby_ FW_GUARDED_BY(mutex_);
 };
 
 }  // namespace farwrite::fabric::tcp

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/channel_end.h"
+#include "core/mutex.h"
 #include "core/status_wire.h"
 #include "fabric/tcp/tcp_link.h"
 
@@ -89,7 +90,7 @@ Completion TcpLane::read(const Operation& operation) {
   read.completion = std::make_shared<core::CompletionState>();
   Completion completion(read.completion);
   {
-    const std::lock_guard lock(requests_mutex_);
+    const core::Lock lock(requests_mutex_);
     if (!ended_.ok()) return Completion(ended_);
     frame.header.request = ++last_request_;
     if (reads_.size() >= kMaxReadsUnderWay) {
@@ -113,7 +114,7 @@ void TcpLane::flush(const std::shared_ptr<LinkFlush>& flush) {
   OutgoingFrame frame;
   frame.header.type = FrameType::kFlush;
   {
-    const std::lock_guard lock(requests_mutex_);
+    const core::Lock lock(requests_mutex_);
     if (!ended_.ok()) {
       flush->asked();
       return flush->answered(ended_);
@@ -241,7 +242,7 @@ Doorbell TcpLane::arm() {
 
 Destination TcpLane::begin(const FrameHeader& header) {
   if (header.type == FrameType::kReadReply) {
-    const std::lock_guard lock(requests_mutex_);
+    const core::Lock lock(requests_mutex_);
     const auto found = reads_.find(header.request);
     if (found == reads_.end() || found->second.destination.size != header.length) return {};
     return {found->second.destination.data, kNoGrant, nullptr};
@@ -344,7 +345,7 @@ std::shared_ptr<core::CompletionState> TcpLane::take_pending(std::uint64_t reque
   OutgoingFrame next;
   std::shared_ptr<core::CompletionState> completion;
   {
-    const std::lock_guard lock(requests_mutex_);
+    const core::Lock lock(requests_mutex_);
     const auto found = reads_.find(request);
     if (found == reads_.end()) return nullptr;
     completion = std::move(found->second.completion);
@@ -360,7 +361,7 @@ std::shared_ptr<core::CompletionState> TcpLane::take_pending(std::uint64_t reque
 
 Status TcpLane::take_read_reply(const FrameHeader& header) {
   {
-    const std::lock_guard lock(requests_mutex_);
+    const core::Lock lock(requests_mutex_);
     const auto found = reads_.find(header.request);
     if (found == reads_.end() || found->second.destination.size != header.length) {
       return protocol_error("the peer answers a read that was not requested");
@@ -401,7 +402,7 @@ Status TcpLane::take_flushed(const FrameHeader& header, const std::vector<std::b
   }
   std::shared_ptr<LinkFlush> flush;
   {
-    const std::lock_guard lock(requests_mutex_);
+    const core::Lock lock(requests_mutex_);
     const auto found = flushes_.find(header.request);
     if (found == flushes_.end()) {
       return protocol_error("the peer answers a flush that was not requested");
@@ -416,7 +417,7 @@ Status TcpLane::take_flushed(const FrameHeader& header, const std::vector<std::b
 void TcpLane::end_reads(const Status& reason) {
   std::vector<std::shared_ptr<core::CompletionState>> ended;
   {
-    const std::lock_guard lock(requests_mutex_);
+    const core::Lock lock(requests_mutex_);
     for (const WaitingRead& waiting : waiting_reads_) ended.push_back(waiting.read.completion);
     waiting_reads_.clear();
     // An answer that still comes finds its request, and lands nowhere.
@@ -434,7 +435,7 @@ void TcpLane::end(const Status& reason) {
   std::deque<WaitingRead> waiting;
   std::map<std::uint64_t, std::shared_ptr<LinkFlush>> flushes;
   {
-    const std::lock_guard lock(requests_mutex_);
+    const core::Lock lock(requests_mutex_);
     if (ended_.ok()) ended_ = reason;
     reads.swap(reads_);
     waiting.swap(waiting_reads_);

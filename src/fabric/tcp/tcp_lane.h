@@ -6,11 +6,10 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "core/byte_stream.h"
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "core/unique_fd.h"
 #include "fabric/fabric.h"
 #include "fabric/link_flush.h"
@@ -99,13 +98,13 @@ class TcpLane final : public Lane, private FrameHandler {
   LaneSender sender_;
   LaneReceiver receiver_;
 
-  core::OrderedMutex<core::LockRank::kTcpRequests> requests_mutex_;
-  std::uint64_t last_request_ = 0;
-  std::map<std::uint64_t, PendingRead> reads_;
-  std::deque<WaitingRead> waiting_reads_;
-  std::map<std::uint64_t, std::shared_ptr<LinkFlush>> flushes_;
-  Status ended_;                      // under requests_mutex_
-  std::atomic<bool> written_{false};  // since the last flush was asked
+  core::Mutex requests_mutex_{core::LockRank::kTcpRequests};
+  std::uint64_t last_request_ FW_GUARDED_BY(requests_mutex_) = 0;
+  std::map<std::uint64_t, PendingRead> reads_ FW_GUARDED_BY(requests_mutex_);
+  std::deque<WaitingRead> waiting_reads_ FW_GUARDED_BY(requests_mutex_);
+  std::map<std::uint64_t, std::shared_ptr<LinkFlush>> flushes_ FW_GUARDED_BY(requests_mutex_);
+  Status ended_ FW_GUARDED_BY(requests_mutex_);  // under requests_mutex_
+  std::atomic<bool> written_{false};             // since the last flush was asked
 
   // Held by the one thread that polls; guards what follows.
   std::atomic_flag polling_ = ATOMIC_FLAG_INIT;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/channel_end.h"
+#include "core/mutex.h"
 
 namespace farwrite::fabric::tcp {
 namespace {
@@ -66,7 +67,7 @@ Result<std::uint64_t> TcpLink::grant(const std::shared_ptr<memory::Segment>& seg
     return error(StatusCode::kOutOfRange, "grant", "the bytes leave their landing segment",
                  "stay inside the segment");
   }
-  const std::lock_guard lock(grants_mutex_);
+  const core::Lock lock(grants_mutex_);
   const std::uint64_t key = kGrantBit | ++last_grant_;
   grants_.emplace(key, Grant{segment, offset, length});
   return key;
@@ -75,7 +76,7 @@ Result<std::uint64_t> TcpLink::grant(const std::shared_ptr<memory::Segment>& seg
 Status TcpLink::revoke(std::uint64_t key, std::uint64_t /*region_id*/,
                        core::Deadline /*deadline*/) {
   {
-    const std::lock_guard lock(grants_mutex_);
+    const core::Lock lock(grants_mutex_);
     grants_.erase(key);
   }
   // What is landing right now goes nowhere from here on. Also for a key that is gone already:
@@ -101,7 +102,7 @@ Result<std::shared_ptr<RemoteWindow>> TcpLink::import(const RegionDescriptor& de
 }
 
 Result<Destination> TcpLink::reach_write(const FrameHeader& header) const {
-  const std::lock_guard lock(grants_mutex_);
+  const core::Lock lock(grants_mutex_);
   const auto found = grants_.find(header.key);
   if (found == grants_.end()) {
     if ((header.key & kGrantBit) == 0) {

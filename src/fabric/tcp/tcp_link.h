@@ -9,12 +9,11 @@
 #include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "core/byte_stream.h"
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "fabric/fabric.h"
 #include "fabric/tcp/export_table.h"
 #include "fabric/tcp/tcp_lane.h"
@@ -68,9 +67,9 @@ class TcpLink final : public Link {
   const std::string peer_name_;
   LinkObserver* const observer_;
   const std::shared_ptr<const ExportTable> exports_;
-  mutable core::OrderedMutex<core::LockRank::kTcpGrants> grants_mutex_;
-  std::map<std::uint64_t, Grant> grants_;
-  std::uint64_t last_grant_ = 0;
+  mutable core::Mutex grants_mutex_{core::LockRank::kTcpGrants};
+  std::map<std::uint64_t, Grant> grants_ FW_GUARDED_BY(grants_mutex_);
+  std::uint64_t last_grant_ FW_GUARDED_BY(grants_mutex_) = 0;
   std::atomic<bool> cut_{false};
   std::atomic<bool> reported_{false};  // the observer has been told of the end
   std::vector<std::unique_ptr<TcpLane>> lanes_;

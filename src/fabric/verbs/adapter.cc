@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "core/log.h"
+#include "core/mutex.h"
 #include "fabric/verbs/protocol.h"
 
 namespace farwrite::fabric::verbs {
@@ -181,18 +182,18 @@ Status Adapter::can_register(std::uint64_t bytes) const {
 }
 
 void Adapter::add(AdapterUser& user) {
-  const std::lock_guard lock(users_mutex_);
+  const core::Lock lock(users_mutex_);
   users_.push_back(&user);
   if (!failure_.empty()) user.device_failed(failure_);
 }
 
 void Adapter::remove(AdapterUser& user) {
-  const std::lock_guard lock(users_mutex_);
+  const core::Lock lock(users_mutex_);
   std::erase(users_, &user);
 }
 
 void Adapter::failed(const std::string& sentence) {
-  const std::lock_guard lock(users_mutex_);
+  const core::Lock lock(users_mutex_);
   failure_ = sentence;
   for (AdapterUser* const user : users_) user->device_failed(sentence);
 }

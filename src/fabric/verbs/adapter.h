@@ -5,11 +5,10 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "fabric/verbs/completion_queue.h"
 #include "fabric/verbs/device_choice.h"
 #include "fabric/verbs/registration_cache.h"
@@ -97,9 +96,9 @@ class Adapter {
   std::vector<std::unique_ptr<CompletionQueue>> queues_;
   std::unique_ptr<RegistrationCache> registrations_;
   std::atomic<std::uint32_t> next_queue_{0};
-  core::OrderedMutex<core::LockRank::kVerbsUsers> users_mutex_;
-  std::vector<AdapterUser*> users_;
-  std::string failure_;  // of the device; empty while it works
+  core::Mutex users_mutex_{core::LockRank::kVerbsUsers};
+  std::vector<AdapterUser*> users_ FW_GUARDED_BY(users_mutex_);
+  std::string failure_ FW_GUARDED_BY(users_mutex_);  // of the device; empty while it works
   LaneLimits limits_;
   bool has_immediate_ = true;
   bool relaxed_ordering_ = false;

@@ -7,19 +7,19 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "core/log.h"
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 
 namespace farwrite::fabric::verbs {
 namespace {
 
 struct Listeners {
-  core::OrderedMutex<core::LockRank::kVerbsEvents> mutex;
-  std::vector<std::pair<ibv_context*, const std::function<void(const std::string&)>*>> all;
+  core::Mutex mutex{core::LockRank::kVerbsEvents};
+  std::vector<std::pair<ibv_context*, const std::function<void(const std::string&)>*>> all
+      FW_GUARDED_BY(mutex);
 };
 
 Listeners& listeners() {
@@ -138,7 +138,7 @@ std::string describe_event(const ibv_async_event& event, const std::string& devi
 AsyncEvents::AsyncEvents(core::EventLoop& loop, VerbsLibrary& library, ibv_context* context,
                          std::function<void(const std::string&)> on_fatal)
     : loop_(loop), library_(library), context_(context), on_fatal_(std::move(on_fatal)) {
-  const std::lock_guard lock(listeners().mutex);
+  const core::Lock lock(listeners().mutex);
   listeners().all.emplace_back(context_, &on_fatal_);
 }
 
@@ -147,7 +147,7 @@ AsyncEvents::~AsyncEvents() {
     loop_.remove_fd(fd_);
     (void)::close(fd_);
   }
-  const std::lock_guard lock(listeners().mutex);
+  const core::Lock lock(listeners().mutex);
   std::erase_if(listeners().all, [this](const auto& entry) { return entry.second == &on_fatal_; });
 }
 
@@ -179,7 +179,7 @@ void AsyncEvents::on_readable() {
 }
 
 void AsyncEvents::tell_all(const std::string& sentence) const {
-  const std::lock_guard lock(listeners().mutex);
+  const core::Lock lock(listeners().mutex);
   for (const auto& [context, on_fatal] : listeners().all) {
     if (context == context_) (*on_fatal)(sentence);
   }

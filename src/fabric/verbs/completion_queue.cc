@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "core/log.h"
+#include "core/mutex.h"
 
 namespace farwrite::fabric::verbs {
 namespace {
@@ -155,7 +156,7 @@ CompletionQueue::~CompletionQueue() {
 }
 
 Result<CompletionQueue::Place> CompletionQueue::add(QueueClient& client, std::uint32_t entries) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   const auto most = static_cast<std::uint32_t>(std::min(kEntries, max_entries_));
   auto found = std::find_if(queues_.begin(), queues_.end(),
                             [&](const Queue& queue) { return queue.used + entries <= most; });
@@ -172,7 +173,7 @@ Result<CompletionQueue::Place> CompletionQueue::add(QueueClient& client, std::ui
 }
 
 void CompletionQueue::remove(const Place& place) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   clients_.erase(place.client);
   for (Queue& queue : queues_) {
     if (queue.queue == place.queue) queue.used -= place.entries;
@@ -180,13 +181,14 @@ void CompletionQueue::remove(const Place& place) {
 }
 
 void CompletionQueue::look() {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   look_locked();
 }
 
 void CompletionQueue::try_look() {
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (lock.owns_lock()) look_locked();
+  if (!mutex_.try_lock()) return;
+  const core::Lock lock(mutex_, std::adopt_lock);
+  look_locked();
 }
 
 void CompletionQueue::look_locked() {
@@ -218,7 +220,7 @@ void CompletionQueue::look_locked() {
 }
 
 void CompletionQueue::arm() {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   if (channel_ == nullptr) return;
   ibv_cq* rung = nullptr;
   while (library_.get_cq_event(channel_, &rung) == 0) library_.ack_cq_events(rung, 1);

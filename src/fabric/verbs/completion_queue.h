@@ -8,7 +8,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -16,7 +15,7 @@
 #include <vector>
 
 #include "core/completion_state.h"
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "fabric/verbs/registration_cache.h"
 #include "fabric/verbs/verbs_library.h"
 #include "farwrite/status.h"
@@ -106,17 +105,17 @@ class CompletionQueue {
 
   CompletionQueue(VerbsLibrary& library, ibv_context* context, int max_entries)
       : library_(library), context_(context), max_entries_(max_entries) {}
-  void look_locked();
+  void look_locked() FW_REQUIRES(mutex_);
 
   VerbsLibrary& library_;
   ibv_context* const context_;
   const int max_entries_;
   ibv_comp_channel* channel_ = nullptr;
-  core::OrderedMutex<core::LockRank::kVerbsQueue> mutex_;
-  std::vector<Queue> queues_;
-  std::unordered_map<std::uint32_t, QueueClient*> clients_;
-  std::uint32_t next_client_ = 1;
-  bool unreadable_ = false;  // and logged
+  core::Mutex mutex_{core::LockRank::kVerbsQueue};
+  std::vector<Queue> queues_ FW_GUARDED_BY(mutex_);
+  std::unordered_map<std::uint32_t, QueueClient*> clients_ FW_GUARDED_BY(mutex_);
+  std::uint32_t next_client_ FW_GUARDED_BY(mutex_) = 1;
+  bool unreadable_ FW_GUARDED_BY(mutex_) = false;  // and logged
 };
 
 }  // namespace farwrite::fabric::verbs

@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "core/mutex.h"
+
 namespace farwrite::fabric::verbs {
 namespace {
 
@@ -21,7 +23,7 @@ LaneSender::LaneSender(Adapter& adapter, LaneMemory& memory, WorkPlace place)
 
 void LaneSender::begin(ibv_qp* pair, const CompletionQueue::Place& queue,
                        const HelloMessage& peer) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   requests_.begin(pair, queue);
   if (peer.flush_by_atomic) requests_.flush_by_atomic();
   peer_ = peer;
@@ -31,7 +33,7 @@ void LaneSender::begin(ibv_qp* pair, const CompletionQueue::Place& queue,
 Status LaneSender::send_setup(ibv_qp* pair, const CompletionQueue::Place& queue, MessageType type,
                               ByteView payload) {
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     requests_.begin(pair, queue);
   }
   control(type, 0, payload);
@@ -85,7 +87,7 @@ Completion LaneSender::write(const Operation& operation) {
     work.registration = adapter_.registrations().peek(work.source, /*writable=*/false);
     if (work.registration == nullptr && bytes <= kMaxMessageBytes) {
       copied = true;
-      requests_.counters().copies.add();
+      counters().copies.add();
     } else {
       auto found = adapter_.registrations().find(work.source, /*writable=*/false);
       if (!found.ok()) return Completion(found.status());
@@ -141,7 +143,7 @@ Completion LaneSender::end_lane() {
   append(work.own, {bytes.data(), bytes.size()});
   Finished finished;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (!ended_.ok()) return Completion(ended_);
     if (!outbox_.empty()) {
       const Weight weight = weight_of(work);
@@ -166,7 +168,7 @@ bool LaneSender::control(MessageType type, std::uint64_t value, ByteView payload
   append(work.own, payload);
   Finished finished;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (!ended_.ok()) return true;  // no receiver is left
     if (queued_controls_ >= kReservedReceives) return false;
     ++queued_controls_;
@@ -179,7 +181,7 @@ bool LaneSender::control(MessageType type, std::uint64_t value, ByteView payload
 bool LaneSender::flush(const std::shared_ptr<core::CompletionState>& completion) {
   Finished finished;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (!ended_.ok()) {
       finished.emplace_back(completion, ended_);
     } else {
@@ -206,7 +208,7 @@ Completion LaneSender::submit(Work&& work) {
   Status given_up;
   const bool borrows = work.source.size > 0 || work.destination.size > 0;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (!ended_.ok()) return Completion(ended_);
     if (is_dropped(work)) return Completion(revoked());
     if (work.costs_credit && !outbox_.admit(1)) {
@@ -252,7 +254,7 @@ Weight LaneSender::weight_of(const Work& work) {
 }
 
 bool LaneSender::add_credit(std::uint64_t count) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   if (!outbox_.add_credit(count)) return false;
   release_held_locked();
   return true;
@@ -264,7 +266,7 @@ void LaneSender::release_held_locked() {
 }
 
 void LaneSender::pump(Finished& finished) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   do {
     while (!queue_.empty() && post_all_locked(queue_.front(), finished)) queue_.pop_front();
     if (!queue_.empty()) return;
@@ -309,24 +311,24 @@ bool LaneSender::give_up_locked(Work& work, const Status& reason, Finished& fini
 }
 
 void LaneSender::on_sent(const ibv_wc& completion, std::uint32_t number, Finished& finished) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   requests_.on_sent(completion, number, ended_, finished);
 }
 
 Status LaneSender::failure() const {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   return requests_.failure();
 }
 
 SendQueue::Cause LaneSender::cause() const {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   return requests_.cause();
 }
 
 void LaneSender::end(const Status& reason) {
   Finished finished;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (ended_.ok()) ended_ = reason;
     for (Work& work : queue_) (void)give_up_locked(work, ended_, finished);
     queue_.clear();
@@ -341,7 +343,7 @@ void LaneSender::settle(const Status& reason) {
   end(reason);
   Finished finished;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     requests_.settle(ended_, finished);
   }
   tell(std::move(finished));

@@ -8,11 +8,10 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "core/completion_state.h"
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "fabric/fabric.h"
 #include "fabric/outbox.h"
 #include "fabric/verbs/adapter.h"
@@ -53,11 +52,11 @@ class LaneSender {
   // Nothing is under way any more, because the queue pair has gone.
   void settle(const Status& reason);
   // The queue pair works no more: failure() says why.
-  bool failed() const { return requests_.failed(); }
+  bool failed() const FW_NO_THREAD_SAFETY_ANALYSIS { return requests_.failed(); }
   Status failure() const;
   SendQueue::Cause cause() const;
-  const SenderCounters& counters() { return requests_.counters(); }
-  std::uint64_t backlogged() const { return outbox_.backlogged(); }
+  SenderCounters& counters() FW_NO_THREAD_SAFETY_ANALYSIS { return requests_.counters(); }
+  std::uint64_t backlogged() const FW_NO_THREAD_SAFETY_ANALYSIS { return outbox_.backlogged(); }
 
  private:
   Completion write(const Operation& operation);
@@ -65,28 +64,28 @@ class LaneSender {
   Completion notify(MessageType type, const Operation& operation);
   Completion end_lane();
   Completion submit(Work&& work);
-  bool post_all_locked(Work& work, Finished& finished);
+  bool post_all_locked(Work& work, Finished& finished) FW_REQUIRES(mutex_);
   // It is with the adapter, or given up.
-  void leave_queue_locked(const Work& work);
+  void leave_queue_locked(const Work& work) FW_REQUIRES(mutex_);
   static Weight weight_of(const Work& work);
-  void release_held_locked();
+  void release_held_locked() FW_REQUIRES(mutex_);
   bool is_dropped(const Work& work) const;
   Status revoked() const;
-  bool give_up_locked(Work& work, const Status& reason, Finished& finished);
+  bool give_up_locked(Work& work, const Status& reason, Finished& finished) FW_REQUIRES(mutex_);
 
   Adapter& adapter_;
   const WorkPlace place_;
 
-  mutable core::OrderedMutex<core::LockRank::kVerbsSending> mutex_;
-  SendQueue requests_;
-  std::deque<Work> queue_;  // what the send queue has no room for
+  mutable core::Mutex mutex_{core::LockRank::kVerbsSending};
+  SendQueue requests_ FW_GUARDED_BY(mutex_);
+  std::deque<Work> queue_ FW_GUARDED_BY(mutex_);  // what the send queue has no room for
   // What there is no credit for. A peer grants few at a time, so a burst waits here.
-  Outbox<Work, std::size_t{1} << 18> outbox_;
-  HelloMessage peer_;
-  bool written_ = false;               // since the last flush
-  std::size_t queued_flushes_ = 0;     // not with the adapter yet
-  std::uint32_t queued_controls_ = 0;  // the same
-  Status ended_;
+  Outbox<Work, std::size_t{1} << 18> outbox_ FW_GUARDED_BY(mutex_);
+  HelloMessage peer_ FW_GUARDED_BY(mutex_);
+  bool written_ FW_GUARDED_BY(mutex_) = false;               // since the last flush
+  std::size_t queued_flushes_ FW_GUARDED_BY(mutex_) = 0;     // not with the adapter yet
+  std::uint32_t queued_controls_ FW_GUARDED_BY(mutex_) = 0;  // the same
+  Status ended_ FW_GUARDED_BY(mutex_);
 };
 
 }  // namespace farwrite::fabric::verbs

@@ -7,14 +7,12 @@
 #include <cerrno>
 #include <chrono>
 #include <map>
-#include <mutex>
-#include <shared_mutex>
 #include <utility>
 #include <vector>
 
 #include "core/counter.h"
 #include "core/log.h"
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 
 namespace farwrite::fabric::verbs {
 namespace {
@@ -150,11 +148,12 @@ class RegistrationCache::State : public std::enable_shared_from_this<State> {
   const std::shared_ptr<const void> keeps_;
   const bool iwarp_;
 
-  mutable core::OrderedMutex<core::LockRank::kVerbsSegments, std::shared_mutex> segments_lock_;
-  std::map<std::uintptr_t, SegmentEntry> segments_;
-  mutable core::OrderedMutex<core::LockRank::kVerbsOnDemand> on_demand_lock_;
-  OnDemand on_demand_;
-  std::uint64_t longest_on_demand_ = 0;  // bytes; of those there have been since the map was empty
+  mutable core::SharedMutex segments_lock_{core::LockRank::kVerbsSegments};
+  std::map<std::uintptr_t, SegmentEntry> segments_ FW_GUARDED_BY(segments_lock_);
+  mutable core::Mutex on_demand_lock_{core::LockRank::kVerbsOnDemand};
+  OnDemand on_demand_ FW_GUARDED_BY(on_demand_lock_);
+  std::uint64_t longest_on_demand_ FW_GUARDED_BY(on_demand_lock_) =
+      0;  // bytes; of those there have been since the map was empty
 
   core::Counter segment_registrations_, on_demand_registrations_, registered_bytes_, released_,
       released_bytes_, nanoseconds_;
@@ -219,7 +218,7 @@ Result<std::shared_ptr<Registration>> RegistrationCache::State::add_segment(
   drop_segments(false);
   const std::uintptr_t begin = address_of(segment->base());
   {
-    const std::shared_lock lock(segments_lock_);
+    const core::ReaderLock lock(segments_lock_);
     const auto found = segments_.find(begin);
     if (found != segments_.end()) {
       if (auto registration = found->second.with(access)) return registration;
@@ -231,7 +230,7 @@ Result<std::shared_ptr<Registration>> RegistrationCache::State::add_segment(
   if (!region.ok()) return region.status();
   segment_registrations_.add();
   std::shared_ptr<Registration> registration = own(region.value(), [](State&) {});
-  const std::lock_guard lock(segments_lock_);
+  const core::WriterLock lock(segments_lock_);
   SegmentEntry& entry = segments_[begin];
   entry.segment = segment;
   entry.id = segment->id();
@@ -243,7 +242,7 @@ Result<std::shared_ptr<Registration>> RegistrationCache::State::add_segment(
 void RegistrationCache::State::remove_segment(const memory::Segment& segment) {
   SegmentEntry gone;  // deregistered outside the lock
   {
-    const std::lock_guard lock(segments_lock_);
+    const core::WriterLock lock(segments_lock_);
     const auto found = segments_.find(address_of(segment.base()));
     if (found != segments_.end() && found->second.id == segment.id()) {
       gone = std::move(found->second);
@@ -257,11 +256,11 @@ void RegistrationCache::State::remove_segment(const memory::Segment& segment) {
 void RegistrationCache::State::drop_segments(bool all) {
   const auto is_gone = [all](const auto& item) { return all || item.second.segment.expired(); };
   {
-    const std::shared_lock lock(segments_lock_);
+    const core::ReaderLock lock(segments_lock_);
     if (std::none_of(segments_.begin(), segments_.end(), is_gone)) return;
   }
   std::vector<SegmentEntry> gone;  // deregistered outside the lock
-  const std::lock_guard lock(segments_lock_);
+  const core::WriterLock lock(segments_lock_);
   for (auto at = segments_.begin(); at != segments_.end();) {
     if (is_gone(*at)) {
       gone.push_back(std::move(at->second));
@@ -275,7 +274,7 @@ void RegistrationCache::State::drop_segments(bool all) {
 std::shared_ptr<Registration> RegistrationCache::State::segment_of(ByteView memory,
                                                                    bool writable) const {
   const std::uintptr_t begin = address_of(memory.data);
-  const std::shared_lock lock(segments_lock_);
+  const core::ReaderLock lock(segments_lock_);
   auto next = segments_.upper_bound(begin);
   if (next == segments_.begin()) return nullptr;
   const auto& [base, entry] = *--next;
@@ -288,7 +287,7 @@ std::shared_ptr<Registration> RegistrationCache::State::segment_of(ByteView memo
 std::shared_ptr<Registration> RegistrationCache::State::on_demand_of(ByteView memory,
                                                                      bool writable) const {
   const std::uintptr_t begin = address_of(memory.data);
-  const std::lock_guard lock(on_demand_lock_);
+  const core::Lock lock(on_demand_lock_);
   // Entries may overlap: one further down can be the one that is long enough.
   for (auto at = on_demand_.upper_bound(begin); at != on_demand_.begin();) {
     const auto& [base, entry] = *--at;
@@ -318,12 +317,12 @@ Result<std::shared_ptr<Registration>> RegistrationCache::State::cover(ByteView m
   if (!region.ok()) return region.status();
   on_demand_registrations_.add();
 
-  const std::lock_guard lock(on_demand_lock_);
+  const core::Lock lock(on_demand_lock_);
   const auto at =
       on_demand_.emplace(address_of(pages.data), OnDemandEntry{pages.size, writable, {}});
   longest_on_demand_ = std::max(longest_on_demand_, std::uint64_t{pages.size});
   std::shared_ptr<Registration> registration = own(region.value(), [at](State& state) {
-    const std::lock_guard forget_lock(state.on_demand_lock_);
+    const core::Lock forget_lock(state.on_demand_lock_);
     state.on_demand_.erase(at);
     if (state.on_demand_.empty()) state.longest_on_demand_ = 0;
   });

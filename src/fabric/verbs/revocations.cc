@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/mutex.h"
 #include "fabric/verbs/protocol.h"
 
 namespace farwrite::fabric::verbs {
@@ -13,12 +14,12 @@ constexpr std::chrono::nanoseconds kLookAround = std::chrono::seconds(1);
 }  // namespace
 
 void GrantedRegions::add(std::uint64_t region) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   regions_.emplace(region, Stage::kGranted);
 }
 
 Status GrantedRegions::revoke(std::uint64_t region, core::Deadline deadline) {
-  std::unique_lock lock(mutex_);
+  core::Lock lock(mutex_);
   const auto found = regions_.find(region);
   if (found == regions_.end()) return Status();
   if (found->second == Stage::kGranted && !all_settled_) {
@@ -36,7 +37,7 @@ Status GrantedRegions::revoke(std::uint64_t region, core::Deadline deadline) {
           "the peer has not confirmed that it no longer writes to the region",
           "allow more time; the region's memory is not reused before the confirmation");
     }
-    settled_.wait_for(lock, std::min(deadline.remaining(), kLookAround));
+    settled_.wait_for(mutex_, std::min(deadline.remaining(), kLookAround));
   }
   regions_.erase(region);
   return Status();
@@ -60,7 +61,7 @@ void GrantedRegions::ask_next_locked() {
 
 GrantedRegions::Answer GrantedRegions::answered(std::uint64_t number) {
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (answers_ == 0 || number != number_) return Answer::kUnasked;
     if (--answers_ > 0) return Answer::kOneOfMany;
     for (const std::uint64_t region : asked_) move_locked(region, Stage::kSettled);
@@ -73,14 +74,14 @@ GrantedRegions::Answer GrantedRegions::answered(std::uint64_t number) {
 
 void GrantedRegions::settle_all() {
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     all_settled_ = true;
   }
   settled_.notify_all();
 }
 
 Status ImportedRegions::add(std::uint64_t region, const std::shared_ptr<VerbsWindow>& window) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   if (gone_.contains(region)) {
     return Status::error(StatusCode::kFailedPrecondition, {"open a region", "", "verbs"},
                          "the region was closed by its owner", "ask the peer for another region");
@@ -98,7 +99,7 @@ Status ImportedRegions::add(std::uint64_t region, const std::shared_ptr<VerbsWin
 }
 
 void ImportedRegions::revoke(const std::vector<std::uint64_t>& regions) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   for (const std::uint64_t region : regions) {
     if (gone_.insert(region).second) gone_in_order_.push_back(region);
     const auto found = windows_.find(region);

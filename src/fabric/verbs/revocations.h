@@ -13,14 +13,13 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 #include "core/deadline.h"
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "fabric/fabric.h"
 #include "farwrite/status.h"
 
@@ -46,20 +45,20 @@ class GrantedRegions {
 
  private:
   enum class Stage : std::uint8_t { kGranted, kWaiting, kAsked, kSettled };
-  void move_locked(std::uint64_t region, Stage stage);
-  void ask_next_locked();
+  void move_locked(std::uint64_t region, Stage stage) FW_REQUIRES(mutex_);
+  void ask_next_locked() FW_REQUIRES(mutex_);
 
   const std::string peer_name_;
   const std::uint32_t lanes_;
   const Ask ask_;
-  core::OrderedMutex<core::LockRank::kVerbsGrants> mutex_;
-  core::OrderedCondition settled_;
-  std::map<std::uint64_t, Stage> regions_;
-  std::deque<std::uint64_t> waiting_;
-  std::vector<std::uint64_t> asked_;  // one kRevoke is under way at a time
-  std::uint64_t number_ = 0;          // of that one
-  std::uint32_t answers_ = 0;         // of lanes, still to come
-  bool all_settled_ = false;
+  core::Mutex mutex_{core::LockRank::kVerbsGrants};
+  core::CondVar settled_;
+  std::map<std::uint64_t, Stage> regions_ FW_GUARDED_BY(mutex_);
+  std::deque<std::uint64_t> waiting_ FW_GUARDED_BY(mutex_);
+  std::vector<std::uint64_t> asked_ FW_GUARDED_BY(mutex_);  // one kRevoke is under way at a time
+  std::uint64_t number_ FW_GUARDED_BY(mutex_) = 0;          // of that one
+  std::uint32_t answers_ FW_GUARDED_BY(mutex_) = 0;         // of lanes, still to come
+  bool all_settled_ FW_GUARDED_BY(mutex_) = false;
 };
 
 // How the writer reaches one region of its peer.
@@ -84,11 +83,12 @@ class ImportedRegions {
   // revocations it cannot be.
   static constexpr std::size_t kRemembered = 1 << 16;
 
-  core::OrderedMutex<core::LockRank::kVerbsImports> mutex_;
-  std::unordered_map<std::uint64_t, std::vector<std::weak_ptr<VerbsWindow>>> windows_;
-  std::size_t prune_at_ = 1024;
-  std::unordered_set<std::uint64_t> gone_;
-  std::deque<std::uint64_t> gone_in_order_;
+  core::Mutex mutex_{core::LockRank::kVerbsImports};
+  std::unordered_map<std::uint64_t, std::vector<std::weak_ptr<VerbsWindow>>> windows_
+      FW_GUARDED_BY(mutex_);
+  std::size_t prune_at_ FW_GUARDED_BY(mutex_) = 1024;
+  std::unordered_set<std::uint64_t> gone_ FW_GUARDED_BY(mutex_);
+  std::deque<std::uint64_t> gone_in_order_ FW_GUARDED_BY(mutex_);
 };
 
 }  // namespace farwrite::fabric::verbs

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/log.h"
+#include "core/mutex.h"
 #include "fabric/topology.h"
 #include "fabric/verbs/lane_greeting.h"
 
@@ -114,7 +115,7 @@ VerbsFabric::~VerbsFabric() {
   if (watched_) loop_.remove_fd(cm_->fd());
   std::list<Arrival> arrivals;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     arrivals.swap(arrivals_);
   }
   for (const Arrival& arrival : arrivals) refuse(arrival.id);
@@ -269,7 +270,7 @@ Result<VerbsFabric::Arrival> VerbsFabric::wait_for_arrival(const AttachRequest& 
                                                            std::uint16_t lane) {
   const JoinMessage expected =
       JoinMessage::of(request.secret, lane, static_cast<std::uint16_t>(request.lanes));
-  std::unique_lock lock(mutex_);
+  core::Lock lock(mutex_);
   while (true) {
     const auto found = std::find_if(arrivals_.begin(), arrivals_.end(),
                                     [&](const Arrival& one) { return one.join == expected; });
@@ -285,7 +286,7 @@ Result<VerbsFabric::Arrival> VerbsFabric::wait_for_arrival(const AttachRequest& 
                                     : "the peer did not connect by rdma_cm in time",
                            "see the peer's log; a firewall may drop RoCE v2 (UDP port 4791)");
     }
-    arrived_.wait_for(lock, kAskAgain);
+    arrived_.wait_for(mutex_, kAskAgain);
   }
 }
 
@@ -327,7 +328,7 @@ void VerbsFabric::on_cm_event() {
         core::log(core::LogLevel::kWarning, join.status().message());
         unwanted.push_back(event->id);
       } else {
-        const std::lock_guard lock(mutex_);
+        const core::Lock lock(mutex_);
         for (auto one = arrivals_.begin(); one != arrivals_.end();) {
           const bool drop = one->deadline.expired() || arrivals_.size() >= kMaxWaiting;
           if (drop) unwanted.push_back(one->id);
@@ -338,7 +339,7 @@ void VerbsFabric::on_cm_event() {
       }
     } else if (event->id != nullptr && event->id != listener_) {
       // It left again before any thread took it; once taken, its events go elsewhere.
-      const std::lock_guard lock(mutex_);
+      const core::Lock lock(mutex_);
       std::erase_if(arrivals_, [&](const Arrival& one) {
         if (one.id != event->id) return false;
         unwanted.push_back(one.id);

@@ -3,12 +3,11 @@
 
 #include <list>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "core/event_loop.h"
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "fabric/fabric.h"
 #include "fabric/verbs/adapter.h"
 #include "fabric/verbs/async_events.h"
@@ -75,9 +74,9 @@ class VerbsFabric final : public Fabric {
   rdma_cm_id* listener_ = nullptr;
   bool watched_ = false;
 
-  core::OrderedMutex<core::LockRank::kVerbsArrivals> mutex_;
-  core::OrderedCondition arrived_;
-  std::list<Arrival> arrivals_;  // oldest first
+  core::Mutex mutex_{core::LockRank::kVerbsArrivals};
+  core::CondVar arrived_;
+  std::list<Arrival> arrivals_ FW_GUARDED_BY(mutex_);  // oldest first
 };
 
 }  // namespace farwrite::fabric::verbs

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/channel_end.h"
+#include "core/mutex.h"
 #include "fabric/verbs/verbs_link.h"
 
 namespace farwrite::fabric::verbs {
@@ -79,7 +80,7 @@ Status VerbsLane::open(rdma_cm_id* id) {
                                 "close channels, use fewer lanes, or a smaller send_queue_depth "
                                 "or receive_credits; `ibv_devinfo -v` shows the adapter's limits");
   }
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   for (std::uint32_t slot = 0; slot < limits.receives; ++slot) free_receives_.push_back(slot);
   post_receives_locked();
   return broken_;
@@ -127,7 +128,7 @@ Status VerbsLane::send_setup(MessageType type, ByteView payload) {
 
 Result<std::optional<ControlMessage>> VerbsLane::take_control() {
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     if (!broken_.ok()) return broken_;
     if (!control_.empty()) {
       std::optional<ControlMessage> next(std::move(control_.front()));
@@ -156,7 +157,7 @@ Status VerbsLane::begin(const HelloMessage& peer) {
 }
 
 void VerbsLane::on_work(const ibv_wc& completion, std::uint32_t number) {
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   if ((number & kReceiveBit) == 0) {
     sender_->on_sent(completion, number, finished_);
   } else {
@@ -166,7 +167,7 @@ void VerbsLane::on_work(const ibv_wc& completion, std::uint32_t number) {
 
 void VerbsLane::on_looked_at() {
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     post_receives_locked();
     sender_->pump(finished_);
   }
@@ -256,7 +257,7 @@ Progress VerbsLane::poll(EventSink& sink) {
     serve_control();
     hand_over(sink, progress);
     look_for_end();
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     progress.drained =
         arrivals_.empty() && (end_seen_ || (nothing_comes_locked() && told_flushed_.load()));
   }
@@ -267,7 +268,7 @@ Progress VerbsLane::poll(EventSink& sink) {
 void VerbsLane::tell_finished() {
   Finished finished;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     finished.swap(finished_);
   }
   tell(std::move(finished));
@@ -277,7 +278,7 @@ void VerbsLane::serve_control() {
   while (true) {
     ControlMessage next;
     {
-      const std::lock_guard lock(mutex_);
+      const core::Lock lock(mutex_);
       if (control_.empty()) return;
       next = std::move(control_.front());
       control_.pop_front();
@@ -292,7 +293,7 @@ void VerbsLane::serve_control() {
                           "the peer sent a second greeting", "run the same Farwrite release");
     }
     if (taken.ok()) continue;
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     break_locked(taken);
   }
 }
@@ -301,7 +302,7 @@ void VerbsLane::hand_over(EventSink& sink, Progress& progress) {
   while (sink.has_room()) {
     Arrival arrival;
     {
-      const std::lock_guard lock(mutex_);
+      const core::Lock lock(mutex_);
       if (arrivals_.empty()) break;
       arrival = std::move(arrivals_.front());
       arrivals_.pop_front();
@@ -316,13 +317,13 @@ void VerbsLane::hand_over(EventSink& sink, Progress& progress) {
   }
   if (owed_ < std::max<std::uint32_t>(1, adapter_.limits().credits / 4) || over_.load()) return;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     unpaid_ -= owed_;
     // Before the peer may use them: another thread's look may not have come to it.
     post_receives_locked();
   }
   if (sender_->control(MessageType::kCredit, std::exchange(owed_, 0))) return;
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   break_locked(link_.error(StatusCode::kProtocolError, "exchange messages with the peer",
                            "the peer sends requests and receives no answers",
                            "run the same Farwrite release"));
@@ -333,7 +334,7 @@ void VerbsLane::look_for_end() {
   bool empty = false;
   bool in_good_order = false;
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     broken = broken_;
     empty = nothing_comes_locked();
     in_good_order = end_seen_;
@@ -374,7 +375,7 @@ Doorbell VerbsLane::arm() {
   queue_->look();
   Doorbell doorbell;
   doorbell.fd = sleep_.get();
-  const std::lock_guard lock(mutex_);
+  const core::Lock lock(mutex_);
   doorbell.holds = !arrivals_.empty();
   const bool news =
       nothing_comes_locked() || (!over_.load() && (!broken_.ok() || sender_->failed()));
@@ -386,7 +387,7 @@ Doorbell VerbsLane::arm() {
 void VerbsLane::shut() {
   // The thread that returns knows that the queue pair is in error, also if another thread put it
   // there.
-  const std::lock_guard lock(shut_mutex_);
+  const core::Lock lock(shut_mutex_);
   if (id_ == nullptr || id_->qp == nullptr || over_.load()) return;
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_ERR;
@@ -399,7 +400,7 @@ void VerbsLane::wait_for_flush(core::Deadline deadline) {
   while (!deadline.expired()) {
     queue_->look();
     {
-      const std::lock_guard lock(mutex_);
+      const core::Lock lock(mutex_);
       if (nothing_comes_locked()) return;
     }
     std::this_thread::sleep_for(std::chrono::microseconds(100));
@@ -408,7 +409,7 @@ void VerbsLane::wait_for_flush(core::Deadline deadline) {
 
 void VerbsLane::fail(const Status& reason) {
   {
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
     break_locked(reason);
   }
   // No receive comes back any more, and the queue's channel may be readable for ever.
@@ -423,7 +424,7 @@ void VerbsLane::close(const Status& reason) {
   {
     // The thread that gives receives back, on a look for another lane, has done so; nothing begins
     // again.
-    const std::lock_guard lock(mutex_);
+    const core::Lock lock(mutex_);
   }
   if (sender_ != nullptr) sender_->end(reason);
   if (id_->qp != nullptr) adapter_.library().destroy_qp(id_);

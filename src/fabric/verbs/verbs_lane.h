@@ -5,12 +5,11 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "core/unique_fd.h"
 #include "fabric/fabric.h"
 #include "fabric/verbs/adapter.h"
@@ -71,12 +70,12 @@ class VerbsLane final : public Lane, private QueueClient {
   void on_work(const ibv_wc& completion, std::uint32_t number) override;
   void on_looked_at() override;
 
-  void on_received_locked(const ibv_wc& completion, std::uint32_t slot);
-  void on_message_locked(ByteView bytes);
-  void arrive_locked(Notification&& notification, bool is_record);
-  void break_locked(const Status& reason);
+  void on_received_locked(const ibv_wc& completion, std::uint32_t slot) FW_REQUIRES(mutex_);
+  void on_message_locked(ByteView bytes) FW_REQUIRES(mutex_);
+  void arrive_locked(Notification&& notification, bool is_record) FW_REQUIRES(mutex_);
+  void break_locked(const Status& reason) FW_REQUIRES(mutex_);
   // Gives slots back to the adapter, in one call.
-  void post_receives_locked();
+  void post_receives_locked() FW_REQUIRES(mutex_);
   void tell_finished();
   void serve_control();
   void hand_over(EventSink& sink, Progress& progress);
@@ -95,24 +94,27 @@ class VerbsLane final : public Lane, private QueueClient {
   core::UniqueFd sleep_;  // epoll: the bell, and the completion queue's channel
   HelloMessage peer_;
 
-  mutable core::OrderedMutex<core::LockRank::kVerbsLane> mutex_;
-  std::deque<Arrival> arrivals_;
-  std::deque<ControlMessage> control_;
-  Finished finished_;                         // told by who polls this lane, with no lock held
-  std::vector<std::uint32_t> free_receives_;  // slots that the adapter does not have
-  std::uint32_t receives_ = 0;                // that it has
-  std::uint32_t unpaid_ = 0;                  // arrivals that the peer has no credit back for
-  bool end_seen_ = false;
-  Status broken_;  // the peer broke a rule
+  mutable core::Mutex mutex_{core::LockRank::kVerbsLane};
+  std::deque<Arrival> arrivals_ FW_GUARDED_BY(mutex_);
+  std::deque<ControlMessage> control_ FW_GUARDED_BY(mutex_);
+  Finished finished_ FW_GUARDED_BY(mutex_);  // told by who polls this lane, with no lock held
+  std::vector<std::uint32_t> free_receives_
+      FW_GUARDED_BY(mutex_);                          // slots that the adapter does not have
+  std::uint32_t receives_ FW_GUARDED_BY(mutex_) = 0;  // that it has
+  std::uint32_t unpaid_ FW_GUARDED_BY(mutex_) = 0;  // arrivals that the peer has no credit back for
+  bool end_seen_ FW_GUARDED_BY(mutex_) = false;
+  Status broken_ FW_GUARDED_BY(mutex_);  // the peer broke a rule
 
   // Every receive has come back, or none will.
-  bool nothing_comes_locked() const { return receives_ == 0 || device_gone_.load(); }
+  bool nothing_comes_locked() const FW_REQUIRES(mutex_) {
+    return receives_ == 0 || device_gone_.load();
+  }
 
   // Held by the one thread that polls; guards what follows.
   std::atomic_flag polling_ = ATOMIC_FLAG_INIT;
   std::uint32_t owed_ = 0;  // credits to give back
 
-  core::OrderedMutex<core::LockRank::kVerbsShutting> shut_mutex_;
+  core::Mutex shut_mutex_{core::LockRank::kVerbsShutting};
   std::atomic<bool> over_{false};  // shut
   std::atomic<bool> device_gone_{false};
   std::atomic<bool> told_flushed_{false};

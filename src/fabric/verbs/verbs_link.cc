@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/channel_end.h"
+#include "core/mutex.h"
 #include "fabric/link_flush.h"
 
 namespace farwrite::fabric::verbs {
@@ -94,7 +95,7 @@ Result<std::uint64_t> VerbsLink::grant(const std::shared_ptr<memory::Segment>& s
   if (adapter_->relaxed_ordering()) access |= IBV_ACCESS_RELAXED_ORDERING;
   std::shared_ptr<Registration> registration;
   {
-    const std::lock_guard lock(landing_mutex_);
+    const core::Lock lock(landing_mutex_);
     auto added = adapter_->registrations().add_segment(segment, access);
     if (!added.ok()) return added.status();
     registration = *std::move(added);
@@ -186,7 +187,7 @@ void VerbsLink::lane_flushed() {
 
 void VerbsLink::end_lanes(const Status& reason) {
   {
-    const std::lock_guard lock(end_mutex_);
+    const core::Lock lock(end_mutex_);
     if (end_reason_.ok()) end_reason_ = reason;
   }
   for (const auto& lane : lanes_) lane->sender().end(reason);
@@ -201,7 +202,7 @@ void VerbsLink::lane_ended(std::uint32_t lane, const Status& reason, bool proven
   if (observer_ == nullptr || reported_.exchange(true)) return;
   Status first;
   {
-    const std::lock_guard lock(end_mutex_);
+    const core::Lock lock(end_mutex_);
     first = end_reason_.ok() ? reason : end_reason_;
   }
   observer_->on_peer_dead(first);

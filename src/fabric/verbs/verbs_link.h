@@ -9,12 +9,11 @@
 #include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "core/event_loop.h"
-#include "core/ordered_mutex.h"
+#include "core/mutex.h"
 #include "fabric/fabric.h"
 #include "fabric/verbs/adapter.h"
 #include "fabric/verbs/cm_channel.h"
@@ -83,12 +82,12 @@ class VerbsLink final : public Link, public AdapterUser {
   std::unique_ptr<CmChannel> cm_;
   GrantedRegions granted_;
   ImportedRegions imported_;
-  core::OrderedMutex<core::LockRank::kVerbsLanding> landing_mutex_;
-  std::map<std::uint32_t, std::shared_ptr<memory::Segment>> landing_;
+  core::Mutex landing_mutex_{core::LockRank::kVerbsLanding};
+  std::map<std::uint32_t, std::shared_ptr<memory::Segment>> landing_ FW_GUARDED_BY(landing_mutex_);
   std::atomic<std::size_t> flushed_{0};  // lanes
   std::atomic<bool> reported_{false};    // the observer has been told of the end
-  core::OrderedMutex<core::LockRank::kVerbsEnd> end_mutex_;
-  Status end_reason_;  // of the first lane that failed; under end_mutex_
+  core::Mutex end_mutex_{core::LockRank::kVerbsEnd};
+  Status end_reason_ FW_GUARDED_BY(end_mutex_);  // of the first lane that failed; under end_mutex_
   bool live_ = false;
   std::vector<std::unique_ptr<VerbsLane>> lanes_;
 };

@@ -1,4 +1,4 @@
-#include "core/ordered_mutex.h"
+#include "core/lock_rank.h"
 
 #ifdef FARWRITE_CHECK_LOCK_ORDER
 
@@ -129,6 +129,8 @@ const char* name_of(LockRank rank) {
       return "arena cache";
     case LockRank::kAddressRange:
       return "address range";
+    case LockRank::kNone:
+      break;
   }
   return "unknown";
 }
@@ -136,7 +138,7 @@ const char* name_of(LockRank rank) {
 // The ranks ascend, strictly but for the one that may nest.
 constexpr std::size_t kMostNested = 64;
 struct Held {
-  std::array<LockRank, kMostNested + static_cast<std::size_t>(LockRank::kAddressRange)> ranks{};
+  std::array<LockRank, kMostNested + static_cast<std::size_t>(LockRank::kNone)> ranks{};
   std::size_t count = 0;
 };
 // Without a destructor, so usable until the thread has ended.
@@ -144,23 +146,26 @@ constinit thread_local Held held;
 
 }  // namespace
 
-void HeldLocks::check(LockRank rank) {
-  if (held.count == 0) return;
+void Ranked::before_lock() const {
+  if (held.count == 0 || rank_ == LockRank::kNone) return;
   const LockRank last = held.ranks[held.count - 1];
-  if (last < rank) return;
-  const bool nests = last == rank && rank == LockRank::kNotificationMode;
+  if (last < rank_) return;
+  const bool nests = last == rank_ && rank_ == LockRank::kNotificationMode;
   if (nests && held.count < kMostNested) return;
   std::fprintf(stderr, "lock order: a thread that holds the mutex \"%s\" locks \"%s\"; %s\n",
-               name_of(last), name_of(rank), "src/core/lock_rank.h has the order");
+               name_of(last), name_of(rank_), "src/core/lock_rank.h has the order");
   std::abort();
 }
 
-void HeldLocks::add(LockRank rank) { held.ranks[held.count++] = rank; }
+void Ranked::locked() const {
+  if (rank_ != LockRank::kNone) held.ranks[held.count++] = rank_;
+}
 
-void HeldLocks::remove(LockRank rank) {
+void Ranked::before_unlock() const {
+  if (rank_ == LockRank::kNone) return;
   const auto end = held.ranks.begin() + static_cast<std::ptrdiff_t>(held.count);
-  std::copy(std::find(held.ranks.begin(), end, rank) + 1, end,
-            std::find(held.ranks.begin(), end, rank));
+  std::copy(std::find(held.ranks.begin(), end, rank_) + 1, end,
+            std::find(held.ranks.begin(), end, rank_));
   --held.count;
 }
 
