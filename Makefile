@@ -257,6 +257,9 @@ lint: install $(VENV)/.tensorflow $(VENV)/.dev ## Check format, types, lints, fi
 	@python tools/check_wording.py
 	$(call say,lint: what folders include)
 	@python tools/check_includes.py
+	$(call say,lint: locks)
+	@python tools/check_locks.py
+	@python tools/check_plugin_locks.py
 	$(call say,lint: mypy)
 	@LINT=$(LINT) tools/check_types.sh $(VENV)
 	$(call say,lint: warnings of what is compiled for TensorFlow)

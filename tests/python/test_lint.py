@@ -12,6 +12,7 @@ import pytest
 sys.path.append(str(Path(__file__).parents[2] / "tools"))
 import check_folders
 import check_includes
+import check_locks
 import check_wording
 import run_clang_tidy
 
@@ -178,6 +179,26 @@ def test_files_do_not_use_each_other() -> None:
 def test_a_new_folder_needs_a_floor() -> None:
     found = check_includes.faults({"src/core/deep/status.h": ""})
     assert found == ["src/core/deep/: say in tools/check_includes.py which folders it may use"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "std::mutex mutex_;",
+        "mutable std::shared_mutex mutex_;",
+        "std::condition_variable changed_;",
+        "const std::lock_guard lock(mutex_);",
+        "std::unique_lock<Mutex> lock(mutex_, std::adopt_lock);",
+    ],
+)
+def test_a_lock_that_the_compiler_does_not_check_is_refused(line: str) -> None:
+    found = check_locks.faults({"src/box/pin.cc": f"\n{line}\n", check_locks.OURS: line})
+    assert [fault.split(" ")[0] for fault in found] == ["src/box/pin.cc:2:"]
+
+
+def test_a_lock_that_the_compiler_checks_is_not_refused() -> None:
+    text = "core::Mutex mutex_;  // a std::mutex\nconst core::Lock lock(mutex_, std::adopt_lock);\n"
+    assert check_locks.faults({"src/box/pin.cc": text}) == []
 
 
 @pytest.mark.parametrize(

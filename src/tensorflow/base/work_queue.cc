@@ -7,6 +7,8 @@
 #include <thread>
 #include <utility>
 
+#include "core/mutex.h"
+
 namespace farwrite::plugin {
 namespace {
 
@@ -30,8 +32,8 @@ bool start_thread(std::function<void()> body) {
 WorkQueue& WorkQueue::of_process() {
   const pid_t process = getpid();
   if (its_process.load(std::memory_order_acquire) != process) {
-    static std::mutex* const mutex = new std::mutex;
-    const std::lock_guard<std::mutex> lock(*mutex);
+    static core::Mutex* const mutex = new core::Mutex;
+    const core::Lock lock(*mutex);
     if (its_process.load() != process) {
       the_queue.store(new WorkQueue);
       its_process.store(process, std::memory_order_release);
@@ -41,36 +43,40 @@ WorkQueue& WorkQueue::of_process() {
 }
 
 bool WorkQueue::start() {
-  const std::lock_guard<std::mutex> lock(starting_);
+  const core::Lock lock(starting_);
   serves_later_ = serves_later_ || start_thread([this] { serve_later(); });
   while (serving_ < kThreads && start_thread([this] { serve(); })) ++serving_;
   return serves_later_ && serving_ > 0;
 }
 
 void WorkQueue::submit(std::function<void()> work) {
-  std::unique_lock<std::mutex> lock(mutex_);
-  queue_.push_back(std::move(work));
-  wake_another(lock);
-}
-
-void WorkQueue::wake_another(std::unique_lock<std::mutex>& lock) {
-  const bool wake = !queue_.empty() && sleeping_ > 0 && !std::exchange(waking_, true);
-  lock.unlock();
+  bool wake = false;
+  {
+    const core::Lock lock(mutex_);
+    queue_.push_back(std::move(work));
+    wake = calls_another();
+  }
   if (wake) ready_.notify_one();
 }
 
+bool WorkQueue::calls_another() {
+  return !queue_.empty() && sleeping_ > 0 && !std::exchange(waking_, true);
+}
+
 void WorkQueue::serve() {
-  std::unique_lock<std::mutex> lock(mutex_);
+  core::Lock lock(mutex_);
   while (true) {
     while (queue_.empty()) {
       ++sleeping_;
-      ready_.wait(lock);
+      ready_.wait(mutex_);
       --sleeping_;
       waking_ = false;
     }
     std::function<void()> work = std::move(queue_.front());
     queue_.pop_front();
-    wake_another(lock);  // this one may take long
+    const bool wake = calls_another();  // this one may take long
+    lock.unlock();
+    if (wake) ready_.notify_one();
     work();
     work = nullptr;  // what it holds goes without the lock
     lock.lock();
@@ -79,7 +85,7 @@ void WorkQueue::serve() {
 
 void WorkQueue::submit_after(std::chrono::microseconds delay, std::function<void()> work) {
   const auto when = std::chrono::steady_clock::now() + delay;
-  const std::lock_guard<std::mutex> lock(later_mutex_);
+  const core::Lock lock(later_mutex_);
   const bool is_next = later_.empty() || when < later_.begin()->first;
   later_.emplace(when, std::move(work));
   if (is_next) sooner_.notify_one();
@@ -90,15 +96,15 @@ void WorkQueue::submit_later(std::chrono::microseconds delay, std::function<void
 }
 
 void WorkQueue::serve_later() {
-  std::unique_lock<std::mutex> lock(later_mutex_);
+  core::Lock lock(later_mutex_);
   while (true) {
     if (later_.empty()) {
-      sooner_.wait(lock);
+      sooner_.wait(later_mutex_);
       continue;
     }
     const auto next = later_.begin();
     if (std::chrono::steady_clock::now() < next->first) {
-      sooner_.wait_until(lock, next->first);
+      sooner_.wait_until(later_mutex_, next->first);
       continue;
     }
     std::function<void()> work = std::move(next->second);

@@ -5,11 +5,12 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
+
+#include "core/mutex.h"
 
 namespace farwrite::plugin {
 
@@ -37,23 +38,24 @@ class WorkQueue {
   WorkQueue() { start(); }
   void serve();
   void serve_later();
-  // Unlocks. Tensors arrive in bursts, each of them little work: as long as one thread is on its
-  // way, it is not worth a system call to send for a second.
-  void wake_another(std::unique_lock<std::mutex>& lock);
+  // Whether to wake a thread. Tensors arrive in bursts, each of them little work: as long as one
+  // thread is on its way, it is not worth a system call to send for a second.
+  bool calls_another() FW_REQUIRES(mutex_);
 
-  std::mutex starting_;  // guards the next two
-  int serving_ = 0;
-  bool serves_later_ = false;
+  core::Mutex starting_;
+  int serving_ FW_GUARDED_BY(starting_) = 0;
+  bool serves_later_ FW_GUARDED_BY(starting_) = false;
 
-  std::mutex mutex_;
-  std::condition_variable ready_;
-  int sleeping_ = 0;
-  bool waking_ = false;  // a sleeper has been called and is not there yet
-  std::deque<std::function<void()>> queue_;
+  core::Mutex mutex_;
+  core::CondVar ready_;
+  int sleeping_ FW_GUARDED_BY(mutex_) = 0;
+  bool waking_ FW_GUARDED_BY(mutex_) = false;  // a sleeper has been called and is not there yet
+  std::deque<std::function<void()>> queue_ FW_GUARDED_BY(mutex_);
 
-  std::mutex later_mutex_;
-  std::condition_variable sooner_;
-  std::multimap<std::chrono::steady_clock::time_point, std::function<void()>> later_;
+  core::Mutex later_mutex_;
+  core::CondVar sooner_;
+  std::multimap<std::chrono::steady_clock::time_point, std::function<void()>> later_
+      FW_GUARDED_BY(later_mutex_);
 };
 
 }  // namespace farwrite::plugin

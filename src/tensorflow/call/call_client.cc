@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/work_queue.h"
+#include "core/mutex.h"
 
 namespace farwrite::plugin {
 
@@ -15,7 +16,7 @@ bool CallClient::begin(Call call, const CallBody& body) {
   message.stream = begun->stream;
   message.position = begun->position;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     message.call = ++last_;
     calls_.emplace(message.call, begun);
     if (begun->numbered) begun->numbered(message.call);
@@ -33,7 +34,7 @@ bool CallClient::begin(Call call, const CallBody& body) {
 }
 
 CallClient::CallRef CallClient::take(Number number) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   const auto found = calls_.find(number);
   if (found == calls_.end()) return nullptr;
   CallRef call = std::move(found->second);
@@ -75,7 +76,7 @@ void CallClient::cancel(Number number, const absl::Status& why) {
 absl::Status CallClient::take_answer(PeerProcess& peer, const CallMessage& message, View lent) {
   CallRef call;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     const auto found = calls_.find(message.call);
     if (found == calls_.end()) return absl::OkStatus();  // cancelled meanwhile
     if (found->second->peer.get() != &peer) {
@@ -98,7 +99,7 @@ absl::Status CallClient::take_answer(PeerProcess& peer, const CallMessage& messa
 void CallClient::peer_ended(const PeerProcess* peer, const absl::Status& status) {
   std::vector<CallRef> ended;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     for (auto at = calls_.begin(); at != calls_.end();) {
       if (at->second->peer.get() != peer) {
         ++at;

@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 
 #include "absl/status/status.h"
 #include "call/call_body.h"
+#include "core/mutex.h"
 #include "farwrite/c_api.h"
 #include "peer/peer_process.h"
 
@@ -61,9 +61,9 @@ class CallClient {
   static void end_soon(CallRef call, absl::Status status);
 
   fw_device* const device_;
-  std::mutex mutex_;
-  Number last_ = 0;
-  std::unordered_map<Number, CallRef> calls_;
+  core::Mutex mutex_;
+  Number last_ FW_GUARDED_BY(mutex_) = 0;
+  std::unordered_map<Number, CallRef> calls_ FW_GUARDED_BY(mutex_);
 };
 
 }  // namespace farwrite::plugin

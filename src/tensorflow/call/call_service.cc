@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/work_queue.h"
+#include "core/mutex.h"
 
 namespace farwrite::plugin {
 
@@ -22,7 +23,7 @@ absl::Status CallService::take(const std::shared_ptr<PeerProcess>& peer, const C
   if (message.kind == CallKind::kCancel) {
     CallRef call;
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const core::Lock lock(mutex_);
       const auto found = calls_.find(key);
       if (found != calls_.end()) call = found->second;  // else it has been answered
     }
@@ -31,7 +32,7 @@ absl::Status CallService::take(const std::shared_ptr<PeerProcess>& peer, const C
   }
   const CallRef call = handler->second->make(peer, message);
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     if (peer->ended()) return absl::OkStatus();  // peer_ended() has been here, or comes
     if (!calls_.try_emplace(key, call).second) {
       return absl::InvalidArgumentError("it gave two calls one number");
@@ -53,7 +54,7 @@ void CallService::answer(const ServedCall& call, bool ok, CallBody body) {
 }
 
 void CallService::forget(const ServedCall& call) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   calls_.erase({call.peer().get(), call.number()});
 }
 
@@ -65,7 +66,7 @@ void CallService::cancel_soon(CallRef call) {
 void CallService::peer_ended(const PeerProcess* peer) {
   std::vector<CallRef> ended;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     for (auto at = calls_.lower_bound({peer, 0}); at != calls_.end() && at->first.first == peer;
          ++at) {
       ended.push_back(at->second);

@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "call/call_body.h"
+#include "core/mutex.h"
 #include "farwrite/c_api.h"
 #include "peer/peer_process.h"
 
@@ -72,8 +72,8 @@ class CallService {
 
   fw_device* const device_;
   std::map<Method, CallHandler*> handlers_;
-  std::mutex mutex_;
-  std::map<Key, CallRef> calls_;
+  core::Mutex mutex_;
+  std::map<Key, CallRef> calls_ FW_GUARDED_BY(mutex_);
 };
 
 }  // namespace farwrite::plugin

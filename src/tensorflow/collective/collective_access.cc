@@ -4,6 +4,7 @@
 
 #include "collective/collective_post.h"
 #include "collective/collective_receive.h"
+#include "core/mutex.h"
 #include "stats/stats.h"
 #include "step/collective_peers.h"
 #include "step/rendezvous.h"
@@ -57,7 +58,7 @@ std::shared_ptr<Route> CollectiveAccess::route_to(const std::string& task) {
 }
 
 bool CollectiveAccess::first_from(const std::string& task) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   return senders_.insert(task).second;
 }
 

@@ -5,10 +5,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 
+#include "core/mutex.h"
 #include "peer/route.h"
 #include "tensorflow/core/distributed_runtime/collective_rma_distributed.h"
 
@@ -62,8 +62,8 @@ class CollectiveAccess final : public tensorflow::CollectiveRemoteAccessDistribu
 
   RendezvousMgr* const rendezvous_;
   const std::shared_ptr<tensorflow::WorkerCacheInterface> cache_;
-  std::mutex mutex_;
-  std::set<std::string> senders_;  // under mutex_; tasks that something was awaited from
+  core::Mutex mutex_;
+  std::set<std::string> senders_ FW_GUARDED_BY(mutex_);  // tasks that something was awaited from
 };
 
 }  // namespace farwrite::plugin

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/work_queue.h"
+#include "core/mutex.h"
 
 namespace farwrite::plugin {
 
@@ -17,7 +18,7 @@ CollectiveCall::CollectiveCall(tf::CancellationManager* abortion,
 
 void CollectiveCall::watch() {
   // The thread that cancels meanwhile waits in unwatch(), and so does `done`.
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   for (Watch& watch : watches_) {
     if (watch.manager == nullptr) continue;
     const tf::CancellationToken token = watch.manager->get_cancellation_token();
@@ -33,7 +34,7 @@ void CollectiveCall::watch() {
 }
 
 void CollectiveCall::unwatch() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   for (Watch& watch : watches_) {
     if (watch.token == tf::CancellationManager::kInvalidToken) continue;
     // Does not wait for a callback that runs: it may be the one that ended the call.

@@ -6,9 +6,9 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 
 #include "absl/status/status.h"
+#include "core/mutex.h"
 #include "tensorflow/core/framework/cancellation.h"
 #include "tensorflow/core/framework/collective.h"
 
@@ -51,8 +51,8 @@ class CollectiveCall : public std::enable_shared_from_this<CollectiveCall> {
 
   std::atomic<bool> settled_{false};
   tensorflow::StatusCallback done_;
-  std::mutex mutex_;
-  std::array<Watch, 2> watches_;
+  core::Mutex mutex_;
+  std::array<Watch, 2> watches_ FW_GUARDED_BY(mutex_);
 };
 
 }  // namespace farwrite::plugin

@@ -4,12 +4,14 @@
 
 #include "base/work_queue.h"
 #include "collective/collective_access.h"
+#include "core/mutex.h"
 #include "edges/edges.h"
 #include "farwrite/c_api.h"
 #include "memory/arena_allocator.h"
 #include "memory/received_buffer.h"
 #include "stats/stats.h"
 #include "stats/transfer_log.h"
+#include "step/collective_peers.h"
 
 namespace farwrite::plugin {
 
@@ -70,7 +72,7 @@ void CollectivePost::route_resolved(const Route& route, std::uint64_t expected) 
 }
 
 absl::Status CollectivePost::push(const Route& route) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   if (settled()) return absl::OkStatus();
   process_ = route.reach().process;
   const auto* const data = static_cast<const char*>(tensor_.data());
@@ -150,7 +152,7 @@ void CollectivePost::pull(const Route& route) {
 }
 
 void CollectivePost::ended(const absl::Status& status) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   tensor_ = tf::Tensor();
   if (status.ok() || process_ == nullptr) return;
   count(stats().collective_withdrawals);

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "collective/collective_call.h"
+#include "core/mutex.h"
 #include "peer/peer_process.h"
 #include "peer/route.h"
 #include "tensor/push_message.h"
@@ -40,16 +41,17 @@ class CollectivePost final : public CollectiveCall {
   void ended(const absl::Status& status) override;
   void by_stock();
   absl::Status push(const Route& route);
-  absl::Status lend(const void* data, std::uint64_t bytes, std::unique_ptr<Lent> lent);
+  absl::Status lend(const void* data, std::uint64_t bytes, std::unique_ptr<Lent> lent)
+      FW_REQUIRES(mutex_);
   void pull(const Route& route);
 
   Peers& peers_;
   PushMessage message_;
   const std::string key_;
   const ByStock by_stock_;
-  std::mutex mutex_;                      // orders push and withdrawal
-  tensorflow::Tensor tensor_;             // under mutex_; gone once it has ended
-  std::shared_ptr<PeerProcess> process_;  // under mutex_; whom it was pushed to
+  core::Mutex mutex_;                                           // orders push and withdrawal
+  tensorflow::Tensor tensor_ FW_GUARDED_BY(mutex_);             // gone once it has ended
+  std::shared_ptr<PeerProcess> process_ FW_GUARDED_BY(mutex_);  // whom it was pushed to
 };
 
 }  // namespace farwrite::plugin

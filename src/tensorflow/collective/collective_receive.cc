@@ -7,6 +7,7 @@
 #include "base/remote_error.h"
 #include "base/work_queue.h"
 #include "collective/collective_access.h"
+#include "core/mutex.h"
 #include "farwrite/c_api.h"
 #include "stats/stats.h"
 #include "stats/transfer_log.h"
@@ -121,7 +122,7 @@ void CollectiveReceive::take(Arrival arrival) {
   }
   tf::Tensor destination;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     if (settled()) return;
     destination = destination_;
   }
@@ -180,7 +181,7 @@ absl::Status CollectiveReceive::copy(Arrival arrival, tf::Tensor destination) {
 
 void CollectiveReceive::ended(const absl::Status& status) {
   if (!status.ok()) arrivals_.forget(step_, key_, this);
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   destination_ = tf::Tensor();
 }
 

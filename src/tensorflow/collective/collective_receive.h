@@ -7,6 +7,7 @@
 #include <string>
 
 #include "collective/collective_call.h"
+#include "core/mutex.h"
 #include "peer/route.h"
 #include "tensor/arrival_table.h"
 #include "tensorflow/core/framework/tensor.h"
@@ -62,8 +63,8 @@ class CollectiveReceive final : public CollectiveCall, public Waiter {
   const Routes::Cache cache_;
   const std::string task_;
   std::shared_ptr<Route> route_;
-  std::mutex mutex_;
-  tensorflow::Tensor destination_;  // under mutex_; gone once it has ended
+  core::Mutex mutex_;
+  tensorflow::Tensor destination_ FW_GUARDED_BY(mutex_);  // gone once it has ended
 };
 
 }  // namespace farwrite::plugin

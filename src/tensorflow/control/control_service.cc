@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/work_queue.h"
+#include "core/mutex.h"
 #include "stats/stats.h"
 #include "tensorflow/core/platform/env.h"
 
@@ -20,18 +21,18 @@ ControlService::ControlService(CallService& calls)
 }
 
 void ControlService::add(std::uint64_t server, ControlledServer objects) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   servers_[server] = objects;
 }
 
 void ControlService::remove(std::uint64_t server) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   servers_.erase(server);
 }
 
 std::shared_ptr<ServedCall> ControlService::make(const std::shared_ptr<PeerProcess>& peer,
                                                  const CallMessage& message) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   const auto server = servers_.find(message.server);
   return std::make_shared<ControlCall>(
       peer, message, server == servers_.end() ? ControlledServer() : server->second);
@@ -66,7 +67,7 @@ absl::Status ControlService::begin(const std::shared_ptr<ServedCall>& made,
 }
 
 ControlService::StreamRef ControlService::stream_of(const Key& key) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   StreamRef& known = streams_[key];
   if (known == nullptr) {
     known = std::make_shared<ServedStream>(
@@ -105,7 +106,7 @@ void ControlService::answer(const CallRef& call, const absl::Status& status) {
 void ControlService::end_stream(const PeerProcess* peer, std::uint64_t number) {
   StreamRef stream;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     const auto found = streams_.find({peer, number});
     if (found == streams_.end()) return;
     stream = std::move(found->second);
@@ -115,7 +116,7 @@ void ControlService::end_stream(const PeerProcess* peer, std::uint64_t number) {
 }
 
 void ControlService::peer_ended(const PeerProcess* peer) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   for (auto at = streams_.lower_bound({peer, 0});
        at != streams_.end() && at->first.first == peer;) {
     at->second->end();

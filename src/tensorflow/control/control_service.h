@@ -5,7 +5,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
 
@@ -13,6 +12,7 @@
 #include "call/call_service.h"
 #include "control/control_call.h"
 #include "control/served_stream.h"
+#include "core/mutex.h"
 #include "farwrite/c_api.h"
 #include "peer/peer_process.h"
 #include "tensorflow/core/platform/unbounded_work_queue.h"
@@ -50,9 +50,9 @@ class ControlService final : public CallHandler {
 
   CallService& calls_;
   tensorflow::UnboundedWorkQueue blocking_;
-  std::mutex mutex_;
-  std::unordered_map<std::uint64_t, ControlledServer> servers_;
-  std::map<Key, StreamRef> streams_;
+  core::Mutex mutex_;
+  std::unordered_map<std::uint64_t, ControlledServer> servers_ FW_GUARDED_BY(mutex_);
+  std::map<Key, StreamRef> streams_ FW_GUARDED_BY(mutex_);
 };
 
 }  // namespace farwrite::plugin

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/synchronization/notification.h"
+#include "core/mutex.h"
 #include "tensorflow/core/protobuf/eager_service.pb.h"
 
 namespace farwrite::plugin {
@@ -18,7 +19,7 @@ tf::StatusCallback EagerClient::keeping(tf::StatusCallback done) const {
 }
 
 std::shared_ptr<EnqueueStream> EagerClient::stream_of(Context context) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   std::shared_ptr<EnqueueStream>& stream = streams_[context];
   if (stream == nullptr) {
     stream = std::make_shared<EnqueueStream>(cluster_, task_, stock_.GetNewRef());
@@ -69,7 +70,7 @@ void EagerClient::CloseContextAsync(const tf::eager::CloseContextRequest* reques
   done = keeping(std::move(done));
   std::shared_ptr<EnqueueStream> stream;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     const auto found = streams_.find(request->context_id());
     if (found != streams_.end()) {
       stream = std::move(found->second);
@@ -89,7 +90,7 @@ void EagerClient::CloseContextAsync(const tf::eager::CloseContextRequest* reques
 absl::Status EagerClientCache::GetClient(const std::string& target,
                                          tf::core::RefCountPtr<tf::eager::EagerClient>* client) {
   if (target == cluster_->own_task()) return stock_->GetClient(target, client);
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   tf::core::RefCountPtr<EagerClient>& known = clients_[target];
   if (known == nullptr) {
     EagerClient::Stock stock;

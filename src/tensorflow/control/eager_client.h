@@ -4,12 +4,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 
 #include "control/control_cluster.h"
 #include "control/enqueue_stream.h"
+#include "core/mutex.h"
 #include "tensorflow/core/distributed_runtime/eager/eager_client.h"
 
 namespace farwrite::plugin {
@@ -80,8 +80,8 @@ class EagerClient final : public tensorflow::eager::EagerClient {
   const std::shared_ptr<const ControlCluster> cluster_;
   const std::string task_;
   const Stock stock_;
-  std::mutex mutex_;
-  std::unordered_map<Context, std::shared_ptr<EnqueueStream>> streams_;
+  core::Mutex mutex_;
+  std::unordered_map<Context, std::shared_ptr<EnqueueStream>> streams_ FW_GUARDED_BY(mutex_);
 };
 
 // The clients of one cluster. Thread-safe.
@@ -98,8 +98,9 @@ class EagerClientCache final : public tensorflow::eager::EagerClientCache {
  private:
   const std::shared_ptr<const ControlCluster> cluster_;
   const std::unique_ptr<tensorflow::eager::EagerClientCache> stock_;
-  std::mutex mutex_;
-  std::unordered_map<std::string, tensorflow::core::RefCountPtr<EagerClient>> clients_;
+  core::Mutex mutex_;
+  std::unordered_map<std::string, tensorflow::core::RefCountPtr<EagerClient>> clients_
+      FW_GUARDED_BY(mutex_);
 };
 
 }  // namespace farwrite::plugin

@@ -6,6 +6,7 @@
 
 #include "base/remote_error.h"
 #include "base/work_queue.h"
+#include "core/mutex.h"
 #include "stats/stats.h"
 #include "tensorflow/core/platform/status.h"
 
@@ -42,7 +43,7 @@ void EnqueueStream::send(const tf::eager::EnqueueRequest& request,
   Request sent;
   sent.response = response;
   sent.done = std::move(done);
-  std::unique_lock<std::mutex> lock(mutex_);
+  core::Lock lock(mutex_);
   if (closed_) {
     lock.unlock();
     sent.done(closed());
@@ -50,7 +51,9 @@ void EnqueueStream::send(const tf::eager::EnqueueRequest& request,
   }
   if (!posting_ && waiting_.empty() && may_post()) {
     posting_ = true;
-    if (post(lock, request, std::move(sent))) {
+    const bool posted = post(request, std::move(sent));
+    lock.unlock();
+    if (posted) {
       go_on();
     } else {
       go_on_later();
@@ -72,7 +75,7 @@ bool EnqueueStream::may_post() const {
 
 void EnqueueStream::go_on() {
   while (true) {
-    std::unique_lock<std::mutex> lock(mutex_);
+    core::Lock lock(mutex_);
     if (!ended_.empty()) {
       const auto ended = std::exchange(ended_, {});
       lock.unlock();
@@ -99,7 +102,8 @@ void EnqueueStream::go_on() {
     Request next = std::move(waiting_.front());
     waiting_.pop_front();
     const tf::eager::EnqueueRequest& request = *next.held;
-    if (!post(lock, request, std::move(next))) {
+    if (!post(request, std::move(next))) {
+      lock.unlock();
       go_on_later();
       return;
     }
@@ -111,7 +115,7 @@ void EnqueueStream::go_on_later() {
 }
 
 void EnqueueStream::decide(const Callee& callee) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   way_ = callee.peer != nullptr ? Way::kFarwrite : Way::kGrpc;
   callee_ = callee;
   if (way_ == Way::kGrpc) return;
@@ -119,10 +123,9 @@ void EnqueueStream::decide(const Callee& callee) {
   next_ = 0;
 }
 
-bool EnqueueStream::post(std::unique_lock<std::mutex>& lock,
-                         const tf::eager::EnqueueRequest& request, Request sent) {
+bool EnqueueStream::post(const tf::eager::EnqueueRequest& request, Request sent) {
   if (way_ == Way::kGrpc) {
-    lock.unlock();
+    const core::Unlock unlocked(mutex_);
     count(stats().grpc_control_calls);
     stock_->StreamingEnqueueAsync(true, nullptr, &request, sent.response, std::move(sent.done));
     return true;
@@ -144,10 +147,13 @@ bool EnqueueStream::post(std::unique_lock<std::mutex>& lock,
   // Its own copy, since end() may take the request.
   const std::shared_ptr<const tf::eager::EnqueueRequest> held = std::move(sent.held);
   under_way_.emplace(key, std::move(sent));
-  lock.unlock();
-  if (cluster_->client().begin(call, held != nullptr ? *held : request)) return true;
-  auto copy = std::make_unique<tf::eager::EnqueueRequest>(held != nullptr ? *held : request);
-  lock.lock();
+  std::unique_ptr<tf::eager::EnqueueRequest> copy;
+  {
+    const core::Unlock unlocked(mutex_);
+    const tf::eager::EnqueueRequest& asked = held != nullptr ? *held : request;
+    if (cluster_->client().begin(call, asked)) return true;
+    copy = std::make_unique<tf::eager::EnqueueRequest>(asked);
+  }
   const auto found = under_way_.find(key);
   if (found == under_way_.end()) return true;  // it has been ended
   Request again = std::move(found->second);
@@ -155,20 +161,28 @@ bool EnqueueStream::post(std::unique_lock<std::mutex>& lock,
   again.held = std::move(copy);
   waiting_.push_front(std::move(again));
   --next_;
-  if (call.peer->ended()) end(std::move(lock), key, called_error(task_, call.peer->gone()));
+  if (call.peer->ended()) {
+    std::vector<Request> over = end(key);
+    const core::Unlock unlocked(mutex_);
+    tell(std::move(over), called_error(task_, call.peer->gone()));
+  }
   return false;
 }
 
 void EnqueueStream::answered(Key key, const absl::Status& status,
                              tf::eager::EnqueueResponse& response) {
   if (!status.ok()) {
-    end(std::unique_lock<std::mutex>(mutex_), key, status);
-    return;
+    std::vector<Request> over;
+    {
+      const core::Lock lock(mutex_);
+      over = end(key);
+    }
+    return tell(std::move(over), status);
   }
   Request sent;
   bool goes_on = false;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     const auto found = under_way_.find(key);
     if (found == under_way_.end()) return;  // it has been ended
     sent = std::move(found->second);
@@ -181,9 +195,8 @@ void EnqueueStream::answered(Key key, const absl::Status& status,
   if (goes_on) WorkQueue::of_process().submit([self = shared_from_this()] { self->go_on(); });
 }
 
-void EnqueueStream::end(std::unique_lock<std::mutex> lock, Key from, const absl::Status& status) {
+std::vector<EnqueueStream::Request> EnqueueStream::end(Key from) {
   std::vector<Request> over;
-  bool goes_on = false;
   const bool current = from.first == number_;
   const auto first = under_way_.lower_bound(from);
   const auto last = under_way_.upper_bound(current ? Key(from.first, UINT64_MAX) : from);
@@ -196,21 +209,29 @@ void EnqueueStream::end(std::unique_lock<std::mutex> lock, Key from, const absl:
     number_ = 0;
     callee_ = {};
     way_ = Way::kUndecided;
-    goes_on = !std::exchange(posting_, true);
+    if (!std::exchange(posting_, true)) {
+      WorkQueue::of_process().submit([self = shared_from_this()] { self->go_on(); });
+    }
   }
-  lock.unlock();
-  if (goes_on) WorkQueue::of_process().submit([self = shared_from_this()] { self->go_on(); });
+  return over;
+}
+
+void EnqueueStream::tell(std::vector<Request> over, const absl::Status& status) {
   for (const Request& request : over) request.done(status);
 }
 
 void EnqueueStream::close() {
-  std::unique_lock<std::mutex> lock(mutex_);
-  closed_ = true;
-  if (way_ != Way::kGrpc) end(std::move(lock), {number_, 0}, closed());
+  std::vector<Request> over;
+  {
+    const core::Lock lock(mutex_);
+    closed_ = true;
+    if (way_ != Way::kGrpc) over = end({number_, 0});
+  }
+  tell(std::move(over), closed());
 }
 
 bool EnqueueStream::by_grpc() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   return way_ == Way::kGrpc;
 }
 

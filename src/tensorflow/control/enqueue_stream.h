@@ -18,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "control/control_cluster.h"
+#include "core/mutex.h"
 #include "tensorflow/core/distributed_runtime/eager/eager_client.h"
 #include "tensorflow/core/protobuf/eager_service.pb.h"
 
@@ -60,30 +61,30 @@ class EnqueueStream : public std::enable_shared_from_this<EnqueueStream> {
   void go_on();
   void go_on_later();
   void decide(const Callee& callee);
-  // Under mutex_: whether a request may be posted now.
-  bool may_post() const;
-  // Unlocks. Posts a request; false: later, and then it is the first that waits.
-  bool post(std::unique_lock<std::mutex>& lock, const tensorflow::eager::EnqueueRequest& request,
-            Request sent);
+  // Whether a request may be posted now.
+  bool may_post() const FW_REQUIRES(mutex_);
+  // Releases the mutex meanwhile. False: later, and then the request is the first that waits.
+  bool post(const tensorflow::eager::EnqueueRequest& request, Request sent) FW_REQUIRES(mutex_);
   void answered(Key key, const absl::Status& status, tensorflow::eager::EnqueueResponse& response);
-  // Unlocks. Ends the stream of this key, from there on, and what waits; of an earlier stream this
-  // request.
-  void end(std::unique_lock<std::mutex> lock, Key from, const absl::Status& status);
+  // Ends the stream of this key, from there on, and what waits; of an earlier stream this request.
+  // Returns what is over, for tell() without the lock.
+  std::vector<Request> end(Key from) FW_REQUIRES(mutex_);
+  static void tell(std::vector<Request> over, const absl::Status& status);
 
   const std::shared_ptr<const ControlCluster> cluster_;
   const std::string task_;
   const tensorflow::core::RefCountPtr<tensorflow::eager::EagerClient> stock_;
-  std::mutex mutex_;
-  Way way_ = Way::kUndecided;
-  Callee callee_;
-  Number number_ = 0;  // of the stream by Farwrite; 0: none
-  Position next_ = 0;
-  std::map<Key, Request> under_way_;  // by Farwrite
-  std::deque<Request> waiting_;
-  bool posting_ = false;
-  bool closed_ = false;
+  core::Mutex mutex_;
+  Way way_ FW_GUARDED_BY(mutex_) = Way::kUndecided;
+  Callee callee_ FW_GUARDED_BY(mutex_);
+  Number number_ FW_GUARDED_BY(mutex_) = 0;  // of the stream by Farwrite; 0: none
+  Position next_ FW_GUARDED_BY(mutex_) = 0;
+  std::map<Key, Request> under_way_ FW_GUARDED_BY(mutex_);  // by Farwrite
+  std::deque<Request> waiting_ FW_GUARDED_BY(mutex_);
+  bool posting_ FW_GUARDED_BY(mutex_) = false;
+  bool closed_ FW_GUARDED_BY(mutex_) = false;
   // Streams that have ended here: the peer is told before it gets the first request of another.
-  std::vector<std::pair<std::shared_ptr<PeerProcess>, Number>> ended_;
+  std::vector<std::pair<std::shared_ptr<PeerProcess>, Number>> ended_ FW_GUARDED_BY(mutex_);
 };
 
 }  // namespace farwrite::plugin

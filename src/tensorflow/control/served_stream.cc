@@ -3,6 +3,8 @@
 #include <atomic>
 #include <utility>
 
+#include "core/mutex.h"
+
 namespace farwrite::plugin {
 namespace {
 
@@ -24,7 +26,7 @@ bool ServedStream::add(CallRef call, const CallMessage& message, View lent) {
   queued.arrived = std::make_shared<ArrivedCall>(message, std::move(lent), *call->peer());
   queued.call = std::move(call);
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     if (message.position != next_) return false;
     ++next_;
     queue_.push_back(std::move(queued));
@@ -38,7 +40,7 @@ void ServedStream::run() {
   while (true) {
     Queued next;
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const core::Lock lock(mutex_);
       if (queue_.empty()) {
         running_ = false;
         return;
@@ -63,7 +65,7 @@ bool ServedStream::execute(Queued next) {
 
 void ServedStream::finish(const CallRef& call, absl::Status status) {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     if (call->cancelled()) ended_ = true;  // its peer has gone
     if (ended_) status = absl::CancelledError("Farwrite: the stream has ended");
   }
@@ -73,7 +75,7 @@ void ServedStream::finish(const CallRef& call, absl::Status status) {
 }
 
 void ServedStream::end() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   ended_ = true;
 }
 

@@ -6,12 +6,12 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 
 #include "absl/status/status.h"
 #include "base/status_bridge.h"
 #include "call/call_body.h"
 #include "control/control_call.h"
+#include "core/mutex.h"
 
 namespace farwrite::plugin {
 
@@ -45,11 +45,11 @@ class ServedStream : public std::enable_shared_from_this<ServedStream> {
   const Answer answer_;
   const Schedule schedule_;
   const std::uint64_t executor_;
-  std::mutex mutex_;
-  std::deque<Queued> queue_;
-  std::uint64_t next_ = 0;
-  bool running_ = false;
-  bool ended_ = false;
+  core::Mutex mutex_;
+  std::deque<Queued> queue_ FW_GUARDED_BY(mutex_);
+  std::uint64_t next_ FW_GUARDED_BY(mutex_) = 0;
+  bool running_ FW_GUARDED_BY(mutex_) = false;
+  bool ended_ FW_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace farwrite::plugin

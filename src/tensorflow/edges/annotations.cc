@@ -1,7 +1,6 @@
 #include "edges/annotations.h"
 
-#include <mutex>
-
+#include "core/mutex.h"
 #include "edges/edge_note.h"
 #include "tensorflow/core/framework/node_def_util.h"
 
@@ -14,9 +13,10 @@ namespace tf = ::tensorflow;
 constexpr std::size_t kMaxRemembered = 16'384;
 
 struct Memory {
-  std::mutex mutex;
-  std::unordered_map<std::string, Annotation> annotations;  // by function, node and output
-  std::unordered_map<std::string, tf::PartialTensorShape> placeholders;
+  core::Mutex mutex;
+  std::unordered_map<std::string, Annotation> annotations
+      FW_GUARDED_BY(mutex);  // by function, node and output
+  std::unordered_map<std::string, tf::PartialTensorShape> placeholders FW_GUARDED_BY(mutex);
 };
 
 Memory& memory() {
@@ -64,7 +64,7 @@ void remember_output(Memory* memory, const std::string& function, const tf::Node
 
 void remember(const std::string& function, const tf::Graph& graph) {
   Memory& all = memory();
-  const std::lock_guard<std::mutex> lock(all.mutex);
+  const core::Lock lock(all.mutex);
   for (const tf::Node* const node : graph.op_nodes()) {
     for (int output = 0; output < node->num_outputs(); ++output) {
       const Annotation annotation = said_at(*node, output);
@@ -81,14 +81,14 @@ Annotation annotation_of(const std::string& function, const tf::Node& node, int 
   const Annotation said = said_at(node, output);
   if (!said.empty()) return said;
   Memory& all = memory();
-  const std::lock_guard<std::mutex> lock(all.mutex);
+  const core::Lock lock(all.mutex);
   const auto found = all.annotations.find(key_of(function, node.name(), output));
   return found == all.annotations.end() ? Annotation() : found->second;
 }
 
 std::unordered_map<std::string, tf::PartialTensorShape> fed_shapes() {
   Memory& all = memory();
-  const std::lock_guard<std::mutex> lock(all.mutex);
+  const core::Lock lock(all.mutex);
   return all.placeholders;
 }
 

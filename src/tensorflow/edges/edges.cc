@@ -1,10 +1,10 @@
 #include "edges/edges.h"
 
 #include <deque>
-#include <shared_mutex>
 #include <unordered_map>
 #include <utility>
 
+#include "core/mutex.h"
 #include "edges/shape_inference.h"
 #include "stats/stats.h"
 #include "tensorflow/core/framework/types.h"
@@ -66,7 +66,7 @@ void Edge::describe(const EdgeNote& note) {
   add({note.ref, note.variable});
   const auto [sizing, max_bytes] = sized(note);
   if (sizing != Sizing::kUnknown) size_as(sizing, max_bytes);
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   EdgeNote merged = note;
   const EdgeNote& before = account_.note;
   if (before.shape_known) {
@@ -86,12 +86,12 @@ void Edge::describe(const EdgeNote& note) {
 }
 
 void Edge::explain(std::string why) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   account_.why_copied = std::move(why);
 }
 
 EdgeAccount Edge::account() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   return account_;
 }
 
@@ -99,7 +99,7 @@ void Edge::went(Way way, tf::DataType dtype, const tf::TensorShape& shape, std::
   ways_[static_cast<std::size_t>(way)].fetch_add(1, std::memory_order_relaxed);
   bytes_.fetch_add(bytes, std::memory_order_relaxed);
   last_bytes_.store(bytes, std::memory_order_relaxed);
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   // A dead tensor has no shape: it is an empty one of floats.
   if (dtype == tf::DT_FLOAT && shape.dims() == 1 && shape.dim_size(0) == 0 &&
       !account_.note.control) {
@@ -161,9 +161,10 @@ std::string join_key(std::string_view name, std::string_view instance) {
 }
 
 struct Edges::Table {
-  mutable std::shared_mutex mutex;
-  std::unordered_map<std::string, std::shared_ptr<Edge>> edges;
-  std::deque<std::string> observed;  // oldest first; a graph may have named some of them since
+  mutable core::SharedMutex mutex;
+  std::unordered_map<std::string, std::shared_ptr<Edge>> edges FW_GUARDED_BY(mutex);
+  std::deque<std::string> observed
+      FW_GUARDED_BY(mutex);  // oldest first; a graph may have named some of them since
 };
 
 Edges::Edges() : table_(new Table) {}
@@ -176,11 +177,11 @@ Edges& Edges::of_process() {
 std::shared_ptr<Edge> Edges::find(const tf::RendezvousInterface::ParsedKey& key) {
   const std::string name = edge_name(key.src_device, key.dst_device, key.edge_name);
   {
-    const std::shared_lock<std::shared_mutex> lock(table_->mutex);
+    const core::ReaderLock lock(table_->mutex);
     const auto found = table_->edges.find(name);
     if (found != table_->edges.end()) return found->second;
   }
-  const std::unique_lock<std::shared_mutex> lock(table_->mutex);
+  const core::WriterLock lock(table_->mutex);
   const auto [place, is_new] = table_->edges.try_emplace(name);
   if (!is_new) return place->second;
   const std::shared_ptr<Edge> edge = place->second = std::make_shared<Edge>(name);
@@ -196,7 +197,7 @@ std::shared_ptr<Edge> Edges::find(const tf::RendezvousInterface::ParsedKey& key)
 std::shared_ptr<Edge> Edges::declare(std::string_view source, std::string_view target,
                                      std::string_view tensor) {
   const std::string name = edge_name(source, target, tensor);
-  const std::unique_lock<std::shared_mutex> lock(table_->mutex);
+  const core::WriterLock lock(table_->mutex);
   std::shared_ptr<Edge>& edge = table_->edges[name];
   if (edge == nullptr) edge = std::make_shared<Edge>(name);
   edge->seen_in_graph();
@@ -205,7 +206,7 @@ std::shared_ptr<Edge> Edges::declare(std::string_view source, std::string_view t
 
 std::vector<std::shared_ptr<Edge>> Edges::all() const {
   std::vector<std::shared_ptr<Edge>> edges;
-  const std::shared_lock<std::shared_mutex> lock(table_->mutex);
+  const core::ReaderLock lock(table_->mutex);
   edges.reserve(table_->edges.size());
   for (const auto& [name, edge] : table_->edges) edges.push_back(edge);
   return edges;

@@ -9,11 +9,11 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/mutex.h"
 #include "edges/edge_note.h"
 #include "tensorflow/core/framework/rendezvous.h"
 #include "tensorflow/core/framework/tensor_shape.h"
@@ -111,8 +111,8 @@ class Edge {
   std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(Way::kCount)> ways_{};
   std::atomic<std::uint64_t> last_bytes_{0};
   std::atomic<std::uint64_t> bytes_{0};
-  mutable std::mutex mutex_;
-  EdgeAccount account_;
+  mutable core::Mutex mutex_;
+  EdgeAccount account_ FW_GUARDED_BY(mutex_);
 };
 
 // The parts of a full key: the edge's name, and which of its tensors.

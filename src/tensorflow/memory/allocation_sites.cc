@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "base/options.h"
+#include "core/mutex.h"
 #include "stats/stats.h"
 #include "tsl/profiler/lib/scoped_memory_debug_annotation.h"
 
@@ -168,7 +169,7 @@ std::string AllocationSites::describe(Site site) const {
 }
 
 void AllocationSites::trace() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   news_ = steps_;
   since_news_.store(0, std::memory_order_relaxed);
   if (tracing()) return;
@@ -185,7 +186,7 @@ void AllocationSites::trace_new_graph() {
 }
 
 std::uint64_t AllocationSites::saw_step(std::int64_t step) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   if (std::find(recent_.begin(), recent_.end(), step) != recent_.end()) return steps_;
   recent_[steps_++ % recent_.size()] = step;
   if (steps_ - news_ > kQuietSteps && !for_ever_) state_.fetch_and(~kTracing);

@@ -20,9 +20,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
+
+#include "core/mutex.h"
 
 namespace farwrite::plugin {
 
@@ -86,10 +87,10 @@ class AllocationSites {
   std::atomic<std::uint64_t> since_news_{0};  // allocations
   const bool for_ever_;                       // FARWRITE_TF_TRACING=always
   Tables* const tables_;
-  std::mutex mutex_;                       // what follows
-  std::array<std::int64_t, 16> recent_{};  // steps
-  std::uint64_t steps_ = 0;
-  std::uint64_t news_ = 0;  // at this number of steps
+  core::Mutex mutex_;
+  std::array<std::int64_t, 16> recent_ FW_GUARDED_BY(mutex_){};  // steps
+  std::uint64_t steps_ FW_GUARDED_BY(mutex_) = 0;
+  std::uint64_t news_ FW_GUARDED_BY(mutex_) = 0;  // at this number of steps
 };
 
 }  // namespace farwrite::plugin

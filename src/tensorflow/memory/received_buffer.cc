@@ -4,6 +4,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "core/mutex.h"
 #include "tensorflow/core/common_runtime/dma_helper.h"
 #include "tensorflow/core/framework/allocator.h"
 
@@ -14,8 +15,8 @@ namespace tf = ::tensorflow;
 
 // Buffers that have been copied.
 struct CopiedBuffers {
-  std::mutex mutex;
-  std::unordered_set<ReceivedBuffer*> buffers;
+  core::Mutex mutex;
+  std::unordered_set<ReceivedBuffer*> buffers FW_GUARDED_BY(mutex);
 };
 
 CopiedBuffers& copied() {
@@ -27,7 +28,7 @@ CopiedBuffers& copied() {
 
 ReceivedBuffer::~ReceivedBuffer() {
   if (!copied_.load()) return;
-  const std::lock_guard<std::mutex> lock(copied().mutex);
+  const core::Lock lock(copied().mutex);
   copied().buffers.erase(this);
 }
 
@@ -44,7 +45,7 @@ ReceivedBuffer* ReceivedBuffer::read_only(const tf::Tensor& tensor) {
 Staged ReceivedBuffer::copy(fw_device* device, const void* data, std::uint64_t bytes, bool verify,
                             bool* made) {
   const auto* const begin = static_cast<const char*>(data);
-  const std::lock_guard<std::mutex> lock(copying_);
+  const core::Lock lock(copying_);
   *made = false;
   if (Staged again = find(device, begin, bytes, verify && writable_)) return again;
   Staged memory = stage(device, data, bytes);
@@ -57,7 +58,7 @@ Staged ReceivedBuffer::copy(fw_device* device, const void* data, std::uint64_t b
 
 Staged ReceivedBuffer::find(fw_device* device, const char* begin, std::uint64_t bytes,
                             bool verify) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   for (auto part = parts_.begin(); part != parts_.end(); ++part) {
     if (part->device != device || begin < part->begin) continue;
     const std::uint64_t offset = static_cast<std::uint64_t>(begin - part->begin);
@@ -73,11 +74,11 @@ Staged ReceivedBuffer::find(fw_device* device, const char* begin, std::uint64_t 
 
 void ReceivedBuffer::keep(Part part) {
   if (!copied_.exchange(true)) {
-    const std::lock_guard<std::mutex> lock(copied().mutex);
+    const core::Lock lock(copied().mutex);
     copied().buffers.insert(this);
   }
   std::vector<Part> dropped;  // freed after the lock
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   std::uint64_t sum = part.bytes;
   for (const Part& kept : parts_) sum += kept.bytes;
   while (sum > bytes_ && !parts_.empty()) {  // overlapping views, or of another device
@@ -90,9 +91,9 @@ void ReceivedBuffer::keep(Part part) {
 
 bool ReceivedBuffer::release_copies() {
   std::vector<std::vector<Part>> dropped;  // freed after the locks
-  const std::lock_guard<std::mutex> lock(copied().mutex);
+  const core::Lock lock(copied().mutex);
   for (ReceivedBuffer* const buffer : copied().buffers) {
-    const std::lock_guard<std::mutex> parts(buffer->mutex_);
+    const core::Lock parts(buffer->mutex_);
     if (!buffer->parts_.empty()) dropped.push_back(std::exchange(buffer->parts_, {}));
   }
   return !dropped.empty();

@@ -11,9 +11,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
+#include "core/mutex.h"
 #include "farwrite/c_api.h"
 #include "memory/staging.h"
 #include "tensorflow/core/framework/tensor.h"
@@ -65,9 +65,10 @@ class ReceivedBuffer : public tensorflow::TensorBuffer {
   const bool writable_;
   std::atomic<bool> copied_{false};
   // Held while bytes are copied: another edge that sends the tensor meanwhile waits for its copy.
-  std::mutex copying_;
-  std::mutex mutex_;         // after copying_ and that of all buffers with copies
-  std::vector<Part> parts_;  // the oldest first; together no larger than the buffer
+  core::Mutex copying_;
+  core::Mutex mutex_;  // after copying_ and that of all buffers with copies
+  std::vector<Part> parts_
+      FW_GUARDED_BY(mutex_);  // the oldest first; together no larger than the buffer
 };
 
 }  // namespace farwrite::plugin

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/work_queue.h"
+#include "core/mutex.h"
 #include "stats/stats.h"
 #include "tensorflow/core/platform/env.h"
 #include "tensorflow/core/platform/logging.h"
@@ -79,7 +80,7 @@ absl::Status PeerProcess::gone() const {
 void PeerProcess::close() {
   Channel channel;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     channel.swap(channel_);
   }
 }
@@ -90,7 +91,7 @@ void PeerProcess::end() {
 }
 
 PeerProcess::Channel PeerProcess::channel() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   return channel_;
 }
 
@@ -103,7 +104,7 @@ absl::Status PeerProcess::check(const std::string& message) const {
 
 void PeerProcess::send_later(std::string message) {
   {
-    const std::lock_guard<std::mutex> lock(waiting_mutex_);
+    const core::Lock lock(waiting_mutex_);
     waiting_.push_back(std::move(message));
     waits_.store(true);
     if (waiting_.size() > 1) return;
@@ -124,7 +125,7 @@ void PeerProcess::send_what_waits(fw_channel* channel) {
   if (!waits_.load(std::memory_order_relaxed)) return;
   std::vector<std::string> messages;
   {
-    const std::lock_guard<std::mutex> lock(waiting_mutex_);
+    const core::Lock lock(waiting_mutex_);
     messages.swap(waiting_);
     waits_.store(false);
   }
@@ -134,7 +135,7 @@ void PeerProcess::send_what_waits(fw_channel* channel) {
     VLOG(1) << "Farwrite: later: " << message_of(status);
     // A silent peer, whose queue is full. One that has gone needs none of this.
     {
-      const std::lock_guard<std::mutex> lock(waiting_mutex_);
+      const core::Lock lock(waiting_mutex_);
       waiting_.insert(waiting_.begin(), std::make_move_iterator(message),
                       std::make_move_iterator(messages.end()));
       waits_.store(true);
@@ -146,7 +147,7 @@ void PeerProcess::send_what_waits(fw_channel* channel) {
 
 void PeerProcess::schedule(std::function<void()> work) {
   {
-    const std::lock_guard<std::mutex> lock(work_mutex_);
+    const core::Lock lock(work_mutex_);
     work_.push_back(std::move(work));
     if (works_) return;
     works_ = true;
@@ -155,7 +156,7 @@ void PeerProcess::schedule(std::function<void()> work) {
     while (true) {
       std::function<void()> next;
       {
-        const std::lock_guard<std::mutex> lock(self->work_mutex_);
+        const core::Lock lock(self->work_mutex_);
         if (self->work_.empty()) {
           self->works_ = false;
           return;

@@ -8,7 +8,6 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "absl/status/status.h"
 #include "base/backlog.h"
 #include "base/status_bridge.h"
+#include "core/mutex.h"
 #include "farwrite/c_api.h"
 #include "memory/staging.h"
 #include "tensorflow/core/framework/tensor.h"
@@ -123,16 +123,16 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   const bool maps_;
   const std::uint64_t max_message_bytes_;
   std::atomic<bool> ended_{false};
-  mutable std::mutex mutex_;
-  Channel channel_;  // under mutex_
+  mutable core::Mutex mutex_;
+  Channel channel_ FW_GUARDED_BY(mutex_);
   const std::shared_ptr<Backlog> backlog_ = std::make_shared<Backlog>();
   std::atomic<bool> held_{false};  // the peer holds this process
   std::atomic<bool> waits_{false};
-  std::mutex waiting_mutex_;
-  std::vector<std::string> waiting_;
-  std::mutex work_mutex_;
-  std::deque<std::function<void()>> work_;
-  bool works_ = false;  // under work_mutex_
+  core::Mutex waiting_mutex_;
+  std::vector<std::string> waiting_ FW_GUARDED_BY(waiting_mutex_);
+  core::Mutex work_mutex_;
+  std::deque<std::function<void()>> work_ FW_GUARDED_BY(work_mutex_);
+  bool works_ FW_GUARDED_BY(work_mutex_) = false;
 };
 
 }  // namespace farwrite::plugin

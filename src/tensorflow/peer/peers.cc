@@ -6,6 +6,7 @@
 
 #include "base/own_address.h"
 #include "base/work_queue.h"
+#include "core/mutex.h"
 #include "stats/stats.h"
 #include "tensorflow/core/platform/env.h"
 #include "tensorflow/core/platform/logging.h"
@@ -54,7 +55,7 @@ bool Peers::connects_to(const fw_identity& peer) const {
 
 bool Peers::connected(const ProcessId& peer) const {
   if (peer == ProcessId::of(own_)) return true;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   const auto found = entries_.find(peer);
   return found != entries_.end() && found->second.reach.process != nullptr;
 }
@@ -70,7 +71,7 @@ void Peers::reach(const std::string& task, const fw_identity& peer, Reached reac
   Reach known;
   std::uint64_t attempt = 0;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     Entry& entry = entries_[id];
     entry.task = task;
     entry.endpoint = peer.endpoint;
@@ -119,7 +120,7 @@ void Peers::connect(const fw_identity& peer) {
 
 void Peers::refused_by(const std::string& task, const ProcessId& peer, const std::string& reason) {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     entries_[peer].task = task;
   }
   Reach refused;
@@ -131,7 +132,7 @@ void Peers::settle(const ProcessId& id, Reach reach) {
   std::string task;
   std::vector<Reached> waiting;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     Entry& entry = entries_[id];
     if (entry.settled) return;
     entry.settled = true;
@@ -149,7 +150,7 @@ void Peers::settle(const ProcessId& id, Reach reach) {
 void Peers::give_up(const ProcessId& id, std::uint64_t attempt) {
   std::vector<Reached> waiting;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     const auto found = entries_.find(id);
     if (found == entries_.end() || found->second.settled || found->second.attempt != attempt) {
       return;
@@ -197,7 +198,7 @@ void Peers::serve(const ProcessId& id, fw_channel* channel) {
   reach.process = process;
   std::vector<Reached> waiting;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     Entry& entry = entries_[id];
     entry.settled = true;
     entry.attempt = 0;
@@ -255,7 +256,7 @@ void Peers::ended(const std::shared_ptr<PeerProcess>& process, const std::string
   process->end();
   {
     // A later start of the peer has another epoch; the same one may connect again.
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     const auto found = entries_.find(process->id());
     if (found != entries_.end() && found->second.reach.process == process) entries_.erase(found);
   }
@@ -265,7 +266,7 @@ void Peers::ended(const std::shared_ptr<PeerProcess>& process, const std::string
 
 std::vector<std::shared_ptr<PeerProcess>> Peers::processes() const {
   std::vector<std::shared_ptr<PeerProcess>> processes;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   for (const auto& [id, entry] : entries_) {
     if (entry.reach.process != nullptr) processes.push_back(entry.reach.process);
   }
@@ -279,7 +280,7 @@ const void* Peers::receipt() {
 
 std::string Peers::links_json() const {
   std::string text = "[";
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   for (const auto& [id, entry] : entries_) {
     if (text.size() > 1) text += ',';
     text += "{\"peer\":" + json_quoted(entry.endpoint);

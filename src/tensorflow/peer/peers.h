@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/mutex.h"
 #include "farwrite/c_api.h"
 #include "peer/peer_process.h"
 #include "peer/receiver.h"
@@ -100,9 +101,9 @@ class Peers {
   const Receivers receivers_;
   const bool fabric_is_forced_;
   fw_identity own_{};
-  mutable std::mutex mutex_;
-  std::uint64_t attempts_ = 0;
-  std::map<ProcessId, Entry> entries_;
+  mutable core::Mutex mutex_;
+  std::uint64_t attempts_ FW_GUARDED_BY(mutex_) = 0;
+  std::map<ProcessId, Entry> entries_ FW_GUARDED_BY(mutex_);
   std::once_flag receipt_made_;
   const void* receipt_ = nullptr;
 };

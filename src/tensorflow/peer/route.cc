@@ -5,6 +5,7 @@
 #include "base/options.h"
 #include "base/remote_error.h"
 #include "base/work_queue.h"
+#include "core/mutex.h"
 #include "peer/meeting.h"
 #include "stats/stats.h"
 #include "tensorflow/core/common_runtime/device_mgr.h"
@@ -85,7 +86,7 @@ Callee Callee::of(const Route& route, Route::State state) {
 
 void Route::when_resolved(Resolved resolved) {
   if (state() == State::kMeeting) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     if (state() == State::kMeeting) {
       waiting_.push_back(std::move(resolved));
       return;
@@ -105,7 +106,7 @@ void Route::resolve(State state) {
   while (true) {
     std::vector<Resolved> waiting;
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const core::Lock lock(mutex_);
       if (waiting_.empty()) {
         state_.store(state, std::memory_order_release);
         return;
@@ -121,7 +122,7 @@ std::shared_ptr<Route> Routes::find(Cache cache, const std::string& own, const s
   std::shared_ptr<Route> route;
   int attempts = kAttempts;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     const auto key = std::make_pair(static_cast<const void*>(cache.get()), task);
     const auto found = routes_.find(key);
     if (found != routes_.end() && found->second.cache.lock() == cache &&
@@ -146,7 +147,7 @@ std::shared_ptr<Route> Routes::find(Cache cache, const std::string& own, const s
 }
 
 void Routes::introduced(const Introduction& peer) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   std::map<std::uint64_t, Introduction>& known = introductions_[peer.task];
   for (auto at = known.begin(); known.size() > kMaxIntroductions && at != known.end();) {
     const bool gone = !peers_.connected(ProcessId::of(at->second.process));
@@ -187,7 +188,7 @@ void Routes::meet(std::shared_ptr<Route> route, Cache cache, const std::string& 
 absl::Status Routes::begin(const std::shared_ptr<Call>& call, Cache cache, const std::string& task,
                            tf::StatusCallback done) {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     if (closed_) return absl::CancelledError("Farwrite: this task's server has ended");
     ++beginning_;
     calls_.insert(call);
@@ -202,7 +203,7 @@ absl::Status Routes::begin(const std::shared_ptr<Call>& call, Cache cache, const
                                 done = std::move(done)](const absl::Status& status) {
                                  call->cache->ReleaseWorker(task, call->worker);
                                  {
-                                   const std::lock_guard<std::mutex> lock(self->mutex_);
+                                   const core::Lock lock(self->mutex_);
                                    self->calls_.erase(call);
                                  }
                                  done(status);
@@ -210,7 +211,7 @@ absl::Status Routes::begin(const std::shared_ptr<Call>& call, Cache cache, const
   } else {
     begun = absl::NotFoundError("Farwrite: no task " + task + " in the cluster");
   }
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   if (!begun.ok()) calls_.erase(call);
   if (--beginning_ == 0) begun_.notify_all();
   return begun;
@@ -219,9 +220,9 @@ absl::Status Routes::begin(const std::shared_ptr<Call>& call, Cache cache, const
 void Routes::close() {
   std::set<std::shared_ptr<Call>> calls;
   {
-    std::unique_lock<std::mutex> lock(mutex_);
+    core::Lock lock(mutex_);
     closed_ = true;
-    begun_.wait(lock, [this] { return beginning_ == 0; });
+    begun_.wait(mutex_, [this]() FW_REQUIRES(mutex_) { return beginning_ == 0; });
     calls = calls_;
   }
   for (const std::shared_ptr<Call>& call : calls) call->options.StartCancel();
@@ -260,7 +261,7 @@ bool Routes::reach_introduced(const std::shared_ptr<Route>& route) {
   if (broken("unknown")) return false;
   Introduction peer;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     const auto task = introductions_.find(route->task());
     if (task == introductions_.end()) return false;
     const auto server = task->second.find(route->expected_);
@@ -303,7 +304,7 @@ void Routes::ask(const std::shared_ptr<Route>& route, const Cache& cache, const 
   question.step = step;
   question.collective = collective;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     std::vector<Answered>& waiting = questions_[{route.get(), step, collective}];
     waiting.push_back(std::move(answered));
     if (waiting.size() > 1) return;
@@ -325,7 +326,7 @@ void Routes::answer(const RouteQuestion& question, const Route* route, const abs
                     const tf::RecvBufResponse& response) {
   std::vector<Answered> waiting;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     const auto found = questions_.find({route, question.step, question.collective});
     if (found == questions_.end()) return;
     waiting.swap(found->second);
@@ -342,7 +343,7 @@ void Routes::answer(const RouteQuestion& question, const Route* route, const abs
 }
 
 RouteAnswer Routes::answer_collective(const RouteQuestion& question) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   bool keeps = false;
   for (const auto& [key, known] : routes_) {
     const Route& route = *known.route;

@@ -6,12 +6,10 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <tuple>
@@ -19,6 +17,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "core/mutex.h"
 #include "peer/meeting.h"
 #include "peer/peers.h"
 #include "peer/route_question.h"
@@ -71,8 +70,8 @@ class Route : public std::enable_shared_from_this<Route> {
   Reach reach_;
   absl::Status failure_;
   bool refused_ = false;
-  std::mutex mutex_;
-  std::vector<Resolved> waiting_;
+  core::Mutex mutex_;
+  std::vector<Resolved> waiting_ FW_GUARDED_BY(mutex_);
 };
 
 // Whom to call over a route. Without a peer: call by gRPC.
@@ -144,18 +143,18 @@ class Routes : public std::enable_shared_from_this<Routes> {
   Peers& peers_;
   const std::string task_;
   const std::uint64_t server_;
-  std::mutex mutex_;
+  core::Mutex mutex_;
   // By worker cache, since two sessions may mean different clusters by the same task name.
-  std::map<std::pair<const void*, std::string>, Known> routes_;
+  std::map<std::pair<const void*, std::string>, Known> routes_ FW_GUARDED_BY(mutex_);
   // Of each task, by its server: clients of several clusters may have one name. The last one has
   // the key 0 as well.
-  std::map<std::string, std::map<std::uint64_t, Introduction>> introductions_;
+  std::map<std::string, std::map<std::uint64_t, Introduction>> introductions_ FW_GUARDED_BY(mutex_);
   using Question = std::tuple<const Route*, std::int64_t, bool>;
-  std::map<Question, std::vector<Answered>> questions_;  // under way
-  std::set<std::shared_ptr<Call>> calls_;                // under way
-  int beginning_ = 0;                                    // calls
-  std::condition_variable begun_;
-  bool closed_ = false;
+  std::map<Question, std::vector<Answered>> questions_ FW_GUARDED_BY(mutex_);  // under way
+  std::set<std::shared_ptr<Call>> calls_ FW_GUARDED_BY(mutex_);                // under way
+  int beginning_ FW_GUARDED_BY(mutex_) = 0;                                    // calls
+  core::CondVar begun_;
+  bool closed_ FW_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace farwrite::plugin

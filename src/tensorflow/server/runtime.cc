@@ -7,12 +7,12 @@
 #include <cstring>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "base/options.h"
 #include "base/own_address.h"
 #include "base/work_queue.h"
+#include "core/mutex.h"
 #include "memory/arena_allocator.h"
 #include "tensorflow/core/platform/env.h"
 #include "tensorflow/core/platform/logging.h"
@@ -83,8 +83,8 @@ void Runtime::look_after() {
 
 absl::Status Runtime::open(const std::string& own_host, const std::string& task,
                            Runtime** runtime) {
-  static std::mutex* const mutex = new std::mutex;
-  const std::lock_guard<std::mutex> lock(*mutex);
+  static core::Mutex* const mutex = new core::Mutex;
+  const core::Lock lock(*mutex);
   if ((*runtime = current()) != nullptr) return absl::OkStatus();
   if (!options_status().ok()) return options_status();
 

@@ -1,7 +1,6 @@
 // The server of protocol="grpc+farwrite": TensorFlow's gRPC server with our worker and rendezvous.
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "base/options.h"
 #include "base/own_address.h"
 #include "collective/collective_mgr.h"
+#include "core/mutex.h"
 #include "server/context_watch.h"
 #include "server/eager_service.h"
 #include "server/expose.h"
@@ -85,7 +85,7 @@ class Server final : public tf::GrpcServer {
     const Keep keep;
     const absl::Status updated = tf::GrpcServer::UpdateServerDef(server_def);
     if (!updated.ok()) return updated;
-    const std::lock_guard<std::mutex> lock(collectives_mutex_);
+    const core::Lock lock(collectives_mutex_);
     own_cache_ = kept_;
     replace_collectives(server_def.default_session_config(), *worker_env()->device_mgr, kept_);
     return updated;
@@ -136,7 +136,7 @@ class Server final : public tf::GrpcServer {
   // A server's first context brings a manager of collectives, of its own cluster and with its own
   // leader, which it and later contexts use. It has no operation yet.
   void context_answered(std::uint64_t context, const tf::ConfigProto& config) {
-    const std::lock_guard<std::mutex> lock(collectives_mutex_);
+    const core::Lock lock(collectives_mutex_);
     std::unique_ptr<tf::CollectiveExecutorMgrInterface> stock;  // until the context has ours
     if (worker_env()->collective_executor_mgr.get() != collectives_) {
       std::shared_ptr<tf::WorkerSession> session;
@@ -180,7 +180,7 @@ class Server final : public tf::GrpcServer {
   static thread_local bool keeping_;
   static thread_local std::shared_ptr<tf::WorkerCacheInterface> kept_;
   Runtime* const runtime_;
-  std::mutex collectives_mutex_;
+  core::Mutex collectives_mutex_;
   tf::CollectiveExecutorMgrInterface* collectives_ = nullptr;  // ours, in the worker's environment
   std::shared_ptr<tf::WorkerCacheInterface> own_cache_;        // of the server's own cluster
   std::uint64_t server_ = 0;

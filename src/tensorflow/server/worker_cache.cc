@@ -1,6 +1,7 @@
 #include "server/worker_cache.h"
 
 #include "control/eager_client.h"
+#include "core/mutex.h"
 #include "stats/transfer_log.h"
 
 namespace farwrite::plugin {
@@ -36,7 +37,7 @@ absl::Status WorkerCache::GetEagerClientCache(std::unique_ptr<tf::eager::EagerCl
 
 void WorkerCache::SetLogging(bool active) {
   tf::WorkerCacheWrapper::SetLogging(active);
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   if (active) {
     ++wanted_;
     TransferLog::of_process().want();

@@ -3,11 +3,11 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 
 #include "control/control_worker.h"
+#include "core/mutex.h"
 #include "tensorflow/core/distributed_runtime/worker_cache_wrapper.h"
 
 namespace farwrite::plugin {
@@ -42,8 +42,8 @@ class WorkerCache final : public tensorflow::WorkerCacheWrapper {
 
   const std::shared_ptr<tensorflow::WorkerCacheInterface> stock_;
   const std::shared_ptr<const ControlCluster> control_;
-  std::mutex mutex_;
-  int wanted_ = 0;
+  core::Mutex mutex_;
+  int wanted_ FW_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace farwrite::plugin

@@ -1,10 +1,10 @@
 #include "session/master_link.h"
 
 #include <map>
-#include <mutex>
 #include <thread>
 #include <utility>
 
+#include "core/mutex.h"
 #include "session/session_target.h"
 #include "tensorflow/core/distributed_runtime/rpc/grpc_channel.h"
 #include "tensorflow/core/distributed_runtime/rpc/grpc_worker_cache.h"
@@ -57,10 +57,10 @@ std::shared_ptr<tf::WorkerCacheInterface> one_worker(const std::string& address,
 
 MasterLink* MasterLink::to(const std::string& address, const tf::RPCOptions& options, Peers& peers,
                            StepClient& steps) {
-  static auto* const mutex = new std::mutex;
+  static auto* const mutex = new core::Mutex;
   // A forked child has peers of its own.
   static auto* const links = new std::map<std::pair<const Peers*, std::string>, MasterLink*>;
-  const std::lock_guard<std::mutex> lock(*mutex);
+  const core::Lock lock(*mutex);
   MasterLink*& known = (*links)[{&peers, address}];
   if (known == nullptr) known = new MasterLink(address, options, peers, steps);
   return known;
@@ -77,7 +77,7 @@ std::shared_ptr<Route> MasterLink::route() { return find(false); }
 
 std::shared_ptr<Route> MasterLink::find(bool again) {
   const auto now = std::chrono::steady_clock::now();
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   const bool waits = route_ != nullptr && route_->state() == Route::State::kFailed && !again &&
                      now < begun_ + kMeetAgain;
   if (route_ == nullptr || (route_->stale() && !waits)) {

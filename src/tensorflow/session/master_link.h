@@ -7,10 +7,10 @@
 
 #include <chrono>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "absl/status/status.h"
+#include "core/mutex.h"
 #include "peer/route.h"
 #include "session/step_client.h"
 #include "tensorflow/core/distributed_runtime/worker_cache.h"
@@ -47,9 +47,9 @@ class MasterLink {
   const std::string name_;
   const std::shared_ptr<tensorflow::WorkerCacheInterface> cache_;
   const std::shared_ptr<Routes> routes_;
-  std::mutex mutex_;
-  std::shared_ptr<Route> route_;
-  std::chrono::steady_clock::time_point begun_;  // its meeting
+  core::Mutex mutex_;
+  std::shared_ptr<Route> route_ FW_GUARDED_BY(mutex_);
+  std::chrono::steady_clock::time_point begun_ FW_GUARDED_BY(mutex_);  // its meeting
 };
 
 }  // namespace farwrite::plugin

@@ -1,11 +1,10 @@
 #include "session/step_client.h"
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include "base/remote_error.h"
+#include "core/mutex.h"
 
 namespace farwrite::plugin {
 namespace {
@@ -16,7 +15,7 @@ class Wait {
   CallClient::Number number = 0;  // set before the step is sent
 
   void end(absl::Status status, std::shared_ptr<const ArrivedCall> answer) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     status_ = std::move(status);
     answer_ = std::move(answer);
     is_over_ = true;
@@ -24,22 +23,22 @@ class Wait {
   }
   // Whether it ended until then.
   bool until(Deadline deadline) {
-    std::unique_lock<std::mutex> lock(mutex_);
-    const auto is_over = [this] { return is_over_; };
-    if (deadline != kNever) return over_.wait_until(lock, deadline, is_over);
-    over_.wait(lock, is_over);
+    core::Lock lock(mutex_);
+    const auto is_over = [this]() FW_REQUIRES(mutex_) { return is_over_; };
+    if (deadline != kNever) return over_.wait_until(mutex_, deadline, is_over);
+    over_.wait(mutex_, is_over);
     return true;
   }
-  // Once it has ended. Null: not by an answer.
-  const absl::Status& status() const { return status_; }
-  const ArrivedCall* answer() const { return answer_.get(); }
+  // Once it has ended, when nothing changes any more. Null: not by an answer.
+  const absl::Status& status() const FW_NO_THREAD_SAFETY_ANALYSIS { return status_; }
+  const ArrivedCall* answer() const FW_NO_THREAD_SAFETY_ANALYSIS { return answer_.get(); }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable over_;
-  bool is_over_ = false;
-  absl::Status status_;
-  std::shared_ptr<const ArrivedCall> answer_;
+  core::Mutex mutex_;
+  core::CondVar over_;
+  bool is_over_ FW_GUARDED_BY(mutex_) = false;
+  absl::Status status_ FW_GUARDED_BY(mutex_);
+  std::shared_ptr<const ArrivedCall> answer_ FW_GUARDED_BY(mutex_);
 };
 
 absl::Status read(const ArrivedCall& arrived, StepBody* answer) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/work_queue.h"
+#include "core/mutex.h"
 #include "session/step_body.h"
 #include "stats/stats.h"
 #include "tensorflow/core/distributed_runtime/call_options.h"
@@ -78,18 +79,18 @@ class StepService::Step final : public ServedCall {
 };
 
 void StepService::add(std::uint64_t server, tf::Master* master, std::int64_t timeout_ms) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   servers_[server] = {master, timeout_ms};
 }
 
 void StepService::remove(std::uint64_t server) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   servers_.erase(server);
 }
 
 std::shared_ptr<ServedCall> StepService::make(const std::shared_ptr<PeerProcess>& peer,
                                               const CallMessage& message) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   const auto server = servers_.find(message.server);
   return std::make_shared<Step>(peer, message,
                                 server == servers_.end() ? Served() : server->second);

@@ -4,11 +4,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 
 #include "absl/status/status.h"
 #include "call/call_service.h"
+#include "core/mutex.h"
 #include "tensorflow/core/distributed_runtime/master.h"
 
 namespace farwrite::plugin {
@@ -42,8 +42,8 @@ class StepService final : public CallHandler {
   void answer(const StepRef& step, const absl::Status& status);
 
   CallService& calls_;
-  std::mutex mutex_;
-  std::unordered_map<std::uint64_t, Served> servers_;
+  core::Mutex mutex_;
+  std::unordered_map<std::uint64_t, Served> servers_ FW_GUARDED_BY(mutex_);
 };
 
 }  // namespace farwrite::plugin

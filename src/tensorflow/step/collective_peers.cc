@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/work_queue.h"
+#include "core/mutex.h"
 #include "tensor/push_message.h"
 
 namespace farwrite::plugin {
@@ -24,7 +25,7 @@ void push_step_failed(const Route& route, std::uint64_t sender, std::int64_t ste
 }  // namespace
 
 void CollectivePeers::begin(std::int64_t step) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   Step& begun = steps_[step];
   begun.begun = true;
   begun.failure = absl::OkStatus();
@@ -35,7 +36,7 @@ void CollectivePeers::add(const std::shared_ptr<Routes>& routes, std::int64_t st
                           const std::string& task) {
   Step failed;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     const auto [found, is_new] = steps_.try_emplace(step);
     Step& known = found->second;
     known.tasks.insert(task);
@@ -50,7 +51,7 @@ void CollectivePeers::fail(const std::shared_ptr<Routes>& routes, std::int64_t s
                            const absl::Status& status, const Cache& cache, const std::string& own) {
   Step failed;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     Step& known = steps_[step];
     known.failure = status;
     known.cache = cache;
@@ -69,7 +70,7 @@ void CollectivePeers::keep_few(std::int64_t awaited) {
 }
 
 void CollectivePeers::end(std::int64_t step) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   steps_.erase(step);
 }
 

@@ -7,11 +7,11 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 
 #include "absl/status/status.h"
+#include "core/mutex.h"
 #include "peer/route.h"
 
 namespace farwrite::plugin {
@@ -50,13 +50,14 @@ class CollectivePeers {
   };
 
   // Under mutex_. `awaited`: a step that has not begun.
-  void keep_few(std::int64_t awaited);
+  void keep_few(std::int64_t awaited) FW_REQUIRES(mutex_);
   static void tell(const std::shared_ptr<Routes>& routes, std::int64_t step, const Step& failed,
                    const std::string& task);
 
-  std::mutex mutex_;
-  std::map<std::int64_t, Step> steps_;
-  std::deque<std::int64_t> awaited_;  // of steps_, before they began; the oldest first
+  core::Mutex mutex_;
+  std::map<std::int64_t, Step> steps_ FW_GUARDED_BY(mutex_);
+  std::deque<std::int64_t> awaited_
+      FW_GUARDED_BY(mutex_);  // of steps_, before they began; the oldest first
 };
 
 }  // namespace farwrite::plugin

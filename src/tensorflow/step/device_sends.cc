@@ -3,6 +3,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/mutex.h"
+
 namespace farwrite::plugin {
 
 struct DeviceSends::Turn {
@@ -19,7 +21,7 @@ struct DeviceSends::Line {
 
 DeviceSends::TurnRef DeviceSends::add(const std::string& edge) {
   auto turn = std::make_shared<Turn>();
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   std::shared_ptr<Line>& line = lines_[edge];
   if (line == nullptr) {
     line = std::make_shared<Line>();
@@ -31,7 +33,7 @@ DeviceSends::TurnRef DeviceSends::add(const std::string& edge) {
 }
 
 void DeviceSends::ready(const TurnRef& turn, std::function<void()> push) {
-  std::unique_lock<std::mutex> lock(mutex_);
+  core::Lock lock(mutex_);
   const std::shared_ptr<Line> line = turn->line;
   if (line == nullptr) return;
   turn->push = std::move(push);
@@ -54,7 +56,7 @@ void DeviceSends::ready(const TurnRef& turn, std::function<void()> push) {
 void DeviceSends::clear() {
   std::unordered_map<std::string, std::shared_ptr<Line>> lines;
   std::vector<std::function<void()>> dropped;  // with what they hold, after the lock
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   lines.swap(lines_);
   for (const auto& [edge, line] : lines) {
     for (const TurnRef& turn : line->turns) {

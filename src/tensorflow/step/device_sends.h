@@ -7,9 +7,10 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_map>
+
+#include "core/mutex.h"
 
 namespace farwrite::plugin {
 
@@ -34,8 +35,8 @@ class DeviceSends {
 
  private:
   struct Line;
-  std::mutex mutex_;  // also of the lines and turns
-  std::unordered_map<std::string, std::shared_ptr<Line>> lines_;
+  core::Mutex mutex_;  // also of the lines and turns
+  std::unordered_map<std::string, std::shared_ptr<Line>> lines_ FW_GUARDED_BY(mutex_);
 };
 
 }  // namespace farwrite::plugin

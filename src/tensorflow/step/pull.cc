@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/mutex.h"
 #include "tensorflow/core/distributed_runtime/request_id.h"
 #include "tensorflow/core/distributed_runtime/worker_interface.h"
 
@@ -34,7 +35,7 @@ void Pull::begin() {
   // A call can be cancelled only once it has begun.
   bool cancelled = false;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     began_ = true;
     cancelled = cancelled_;
   }
@@ -43,7 +44,7 @@ void Pull::begin() {
 
 void Pull::cancel() {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     cancelled_ = true;
     if (!began_) return;
   }

@@ -7,10 +7,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "absl/status/status.h"
+#include "core/mutex.h"
 #include "tensorflow/core/distributed_runtime/call_options.h"
 #include "tensorflow/core/distributed_runtime/tensor_coding.h"
 #include "tensorflow/core/distributed_runtime/worker_cache.h"
@@ -43,9 +43,9 @@ class Pull : public std::enable_shared_from_this<Pull> {
   tensorflow::CallOptions options_;
   tensorflow::RecvTensorRequest request_;
   tensorflow::TensorResponse response_;
-  std::mutex mutex_;
-  bool began_ = false;
-  bool cancelled_ = false;
+  core::Mutex mutex_;
+  bool began_ FW_GUARDED_BY(mutex_) = false;
+  bool cancelled_ FW_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace farwrite::plugin

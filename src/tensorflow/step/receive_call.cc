@@ -4,6 +4,7 @@
 
 #include "base/remote_error.h"
 #include "base/work_queue.h"
+#include "core/mutex.h"
 #include "stats/stats.h"
 #include "stats/transfer_log.h"
 #include "tensor/device_copy.h"
@@ -51,7 +52,7 @@ ReceiveCall::ReceiveCall(Rendezvous* rendezvous, const tf::RendezvousInterface::
       done_(std::move(done)) {}
 
 absl::Status ReceiveCall::status() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   return status_;
 }
 
@@ -92,7 +93,7 @@ void ReceiveCall::route_resolved(const Route& route) {
 
 void ReceiveCall::overdue() {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     if (given_up() || pull_ != nullptr) return;
   }
   const std::string own = task_of(key_.dst);
@@ -121,7 +122,7 @@ void ReceiveCall::pull() {
   }
   std::shared_ptr<Pull> pull;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     if (given_up() || pull_ != nullptr) return;
     const auto answered = [weak = weak_from_this()](const absl::Status& status,
                                                     const tf::Tensor& tensor, bool is_dead) {
@@ -239,7 +240,7 @@ void ReceiveCall::settle(absl::Status status, Arrival arrival) {
   std::shared_ptr<Pull> given_up;
   const bool failed = !status.ok();
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     if (failed) given_up = pull_;
     status_ = std::move(status);
   }

@@ -3,9 +3,9 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <string>
 
+#include "core/mutex.h"
 #include "peer/route.h"
 #include "step/pull.h"
 #include "step/rendezvous.h"
@@ -79,9 +79,9 @@ class ReceiveCall final : public tensorflow::BaseRecvTensorCall,
   std::atomic<bool> settled_{false};
   std::atomic<bool> delivered_{false};  // the arrival table no longer holds it
   Arrival arrival_;
-  mutable std::mutex mutex_;
-  absl::Status status_;
-  std::shared_ptr<Pull> pull_;
+  mutable core::Mutex mutex_;
+  absl::Status status_ FW_GUARDED_BY(mutex_);
+  std::shared_ptr<Pull> pull_ FW_GUARDED_BY(mutex_);
   std::shared_ptr<ReceiveCall> self_;  // until it is settled
 };
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/remote_error.h"
+#include "core/mutex.h"
 #include "edges/edges.h"
 #include "stats/stats.h"
 #include "stats/transfer_log.h"
@@ -53,7 +54,7 @@ tf::Device* Rendezvous::own_device(absl::string_view name) {
 }
 
 absl::Status Rendezvous::aborted() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   return aborted_;
 }
 
@@ -71,7 +72,7 @@ void Rendezvous::keep(const Sending& sending) {
 
 void Rendezvous::keep_untold(const Sending& sending) {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     kept_for_.insert(sending.task);
   }
   keep(sending);
@@ -82,7 +83,7 @@ absl::Status Rendezvous::Send(const ParsedKey& key, const tf::RendezvousInterfac
   if (IsSameWorker(key.src, key.dst)) return keep(key, args, value, is_dead);
   bool asked = false;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     if (!aborted_.ok()) return aborted_;
     asked = !asked_.empty() && asked_.count(std::string(key.FullKey())) != 0;
   }
@@ -117,7 +118,7 @@ absl::Status Rendezvous::Send(const ParsedKey& key, const tf::RendezvousInterfac
   }
   const std::string name(key.FullKey());
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     asked = asked_.count(name) != 0;
     if (!asked) undecided_[name] = sending;
   }
@@ -131,7 +132,7 @@ absl::Status Rendezvous::Send(const ParsedKey& key, const tf::RendezvousInterfac
 }
 
 bool Rendezvous::take_undecided(const std::string& key) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   return undecided_.erase(key) != 0;
 }
 
@@ -195,14 +196,14 @@ void Rendezvous::push_now(const Sending& sending, const Outgoing& outgoing, cons
   if (!pushed.ok()) StartAbort(remote_error(route.task(), pushed));
   if (!route.lost()) return;
   // Maybe in this moment, and then it was kept.
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   kept_for_.insert(sending.task);
 }
 
 void Rendezvous::asked(const std::string& key) {
   SendingRef undecided;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     asked_.insert(key);
     const auto found = undecided_.find(key);
     if (found == undecided_.end()) return;
@@ -213,7 +214,7 @@ void Rendezvous::asked(const std::string& key) {
 }
 
 void Rendezvous::no_longer_asked(const std::string& key) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   const auto found = asked_.find(key);
   if (found != asked_.end()) asked_.erase(found);
 }
@@ -221,7 +222,7 @@ void Rendezvous::no_longer_asked(const std::string& key) {
 bool Rendezvous::keeps_for(const std::string& task) {
   std::vector<SendingRef> undecided;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     for (auto at = undecided_.begin(); at != undecided_.end();) {
       if (at->second->task != task) {
         ++at;
@@ -232,7 +233,7 @@ bool Rendezvous::keeps_for(const std::string& task) {
     }
   }
   for (const SendingRef& sending : undecided) keep_untold(*sending);
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   return kept_for_.count(task) != 0;
 }
 
@@ -251,7 +252,7 @@ void Rendezvous::RecvFromRemoteAsync(const ParsedKey& key,
 void Rendezvous::StartAbort(const absl::Status& status) {
   if (!IsRemoteEagerContextDefault()) {
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const core::Lock lock(mutex_);
       if (aborted_.ok()) aborted_ = status;
     }
     device_sends_.clear();
@@ -282,7 +283,7 @@ tsl::core::RefCountPtr<tf::BaseRemoteRendezvous> RendezvousMgr::Create(std::int6
 
 void RendezvousMgr::will_push(std::int64_t step_id, std::uint64_t start,
                               const std::shared_ptr<Route>& route) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   const auto [step, is_new] = pushed_to_.try_emplace(step_id);
   std::uint64_t& last = step->second[route];
   last = std::max(last, start);
@@ -320,7 +321,7 @@ RouteAnswer RendezvousMgr::answer(const RouteQuestion& question) {
   }
   const tsl::core::RefCountPtr<tf::RemoteRendezvous> step = Find(question.step);
   if (static_cast<Rendezvous*>(step.get())->keeps_for(question.task)) return RouteAnswer::kKeeps;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   const auto pushed = pushed_to_.find(question.step);
   if (pushed == pushed_to_.end()) return RouteAnswer::kWait;
   for (const auto& [route, start] : pushed->second) {
@@ -339,7 +340,7 @@ void RendezvousMgr::Cleanup(std::int64_t step_id) {
   tf::RpcRendezvousMgr::Cleanup(step_id);
   std::vector<std::shared_ptr<Route>> routes;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     const auto step = pushed_to_.find(step_id);
     if (step != pushed_to_.end()) {
       for (auto at = step->second.begin(); at != step->second.end();) {

@@ -17,6 +17,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "core/mutex.h"
 #include "peer/route.h"
 #include "step/collective_peers.h"
 #include "step/device_sends.h"
@@ -85,12 +86,12 @@ class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
 
   RendezvousMgr* const manager_;
   const std::uint64_t start_;
-  std::mutex mutex_;
-  absl::Status aborted_;
+  core::Mutex mutex_;
+  absl::Status aborted_ FW_GUARDED_BY(mutex_);
   // Of tensors by key: asked for by RPC and not there yet; waiting for their route.
-  std::unordered_multiset<std::string> asked_;
-  std::unordered_map<std::string, SendingRef> undecided_;
-  std::set<std::string> kept_for_;  // tasks
+  std::unordered_multiset<std::string> asked_ FW_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, SendingRef> undecided_ FW_GUARDED_BY(mutex_);
+  std::set<std::string> kept_for_ FW_GUARDED_BY(mutex_);  // tasks
   DeviceSends device_sends_;
 };
 
@@ -129,13 +130,14 @@ class RendezvousMgr final : public tensorflow::RpcRendezvousMgr {
   std::once_flag routes_made_;
   std::shared_ptr<Routes> routes_;
   CollectivePeers collective_peers_;
-  std::mutex mutex_;
+  core::Mutex mutex_;
   std::atomic<std::uint64_t> starts_{0};  // of steps; a later one has a higher number
   // Whom the last steps pushed to, by which start at the latest, until they are cleaned up here. A
   // step that another task began always is; the ones this task began never are, so the oldest are
   // forgotten.
-  std::unordered_map<std::int64_t, std::map<std::shared_ptr<Route>, std::uint64_t>> pushed_to_;
-  std::deque<std::int64_t> oldest_first_;
+  std::unordered_map<std::int64_t, std::map<std::shared_ptr<Route>, std::uint64_t>> pushed_to_
+      FW_GUARDED_BY(mutex_);
+  std::deque<std::int64_t> oldest_first_ FW_GUARDED_BY(mutex_);
 };
 
 }  // namespace farwrite::plugin

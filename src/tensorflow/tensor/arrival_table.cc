@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "core/mutex.h"
 #include "stats/stats.h"
 
 namespace farwrite::plugin {
@@ -66,7 +67,7 @@ void ArrivalTable::deliver(const StepId& step, std::string_view key, Arrival arr
   Shard& shard = this->shard(step);
   std::shared_ptr<Waiter> waiter;
   {
-    const std::lock_guard<std::mutex> lock(shard.mutex);
+    const core::Lock lock(shard.mutex);
     if (shard.tombstones.contains(step, arrival.sender, arrival.start)) {
       count(stats().dropped_gone_step);
       return;  // `arrival` is the caller's, so its lease ends after the lock
@@ -100,7 +101,7 @@ void ArrivalTable::wait(const StepId& step, std::string_view key, std::shared_pt
   Shard& shard = this->shard(step);
   Arrival arrival;
   {
-    const std::lock_guard<std::mutex> lock(shard.mutex);
+    const core::Lock lock(shard.mutex);
     if (waiter->given_up()) return;
     Places& places = shard.steps[step];
     const auto place = places.try_emplace(std::string(key)).first;
@@ -126,7 +127,7 @@ void ArrivalTable::wait(const StepId& step, std::string_view key, std::shared_pt
 
 void ArrivalTable::forget(const StepId& step, std::string_view key, const Waiter* waiter) {
   Shard& shard = this->shard(step);
-  const std::lock_guard<std::mutex> lock(shard.mutex);
+  const core::Lock lock(shard.mutex);
   const auto found = shard.steps.find(step);
   if (found == shard.steps.end()) return;
   const auto place = found->second.find(std::string(key));
@@ -143,7 +144,7 @@ void ArrivalTable::forget(const StepId& step, std::string_view key, const Waiter
 void ArrivalTable::sender_dropped(const StepId& step, std::uint64_t sender, std::uint64_t start) {
   Shard& shard = this->shard(step);
   std::vector<Unclaimed> dropped;  // leases end after the lock
-  const std::lock_guard<std::mutex> lock(shard.mutex);
+  const core::Lock lock(shard.mutex);
   shard.tombstones.add(step, sender, start);
   const auto found = shard.steps.find(step);
   if (found == shard.steps.end()) return;
@@ -169,7 +170,7 @@ void ArrivalTable::sender_dropped(const StepId& step, std::uint64_t sender, std:
 void ArrivalTable::withdraw(const StepId& step, std::string_view key, std::uint64_t sender) {
   Shard& shard = this->shard(step);
   Unclaimed dropped;  // a lease ends after the lock
-  const std::lock_guard<std::mutex> lock(shard.mutex);
+  const core::Lock lock(shard.mutex);
   const auto found = shard.steps.find(step);
   if (found == shard.steps.end()) return;
   const auto place = found->second.find(std::string(key));
@@ -188,7 +189,7 @@ void ArrivalTable::sender_failed(const StepId& step, std::uint64_t sender,
                                  const absl::Status& status, const void* peer,
                                  std::shared_ptr<Backlog> backlog) {
   Shard& shard = this->shard(step);
-  const std::lock_guard<std::mutex> lock(shard.mutex);
+  const core::Lock lock(shard.mutex);
   Backlog::Share share(std::move(backlog), kEntryBytes + status.message().size());
   shard.failed[step][sender] = {status, peer, std::move(share)};
   const auto found = shard.steps.find(step);
@@ -202,20 +203,20 @@ void ArrivalTable::sender_failed(const StepId& step, std::uint64_t sender,
 
 void ArrivalTable::forgive(const StepId& step) {
   Shard& shard = this->shard(step);
-  const std::lock_guard<std::mutex> lock(shard.mutex);
+  const core::Lock lock(shard.mutex);
   shard.failed.erase(step);
 }
 
 void ArrivalTable::step_begins(const StepId& step) {
   Shard& shard = this->shard(step);
-  const std::lock_guard<std::mutex> lock(shard.mutex);
+  const core::Lock lock(shard.mutex);
   shard.tombstones.begins_again(step);
 }
 
 void ArrivalTable::step_ended(const StepId& step) {
   Shard& shard = this->shard(step);
   Places dropped;  // leases end after the lock
-  const std::lock_guard<std::mutex> lock(shard.mutex);
+  const core::Lock lock(shard.mutex);
   shard.tombstones.add(step);
   const auto found = shard.steps.find(step);
   if (found == shard.steps.end()) return;
@@ -235,7 +236,7 @@ void ArrivalTable::step_ended(const StepId& step) {
 void ArrivalTable::peer_ended(const void* peer, const absl::Status& status) {
   std::vector<Unclaimed> dropped;  // leases end after the locks
   for (Shard& shard : shards_) {
-    const std::lock_guard<std::mutex> lock(shard.mutex);
+    const core::Lock lock(shard.mutex);
     for (auto failed = shard.failed.begin(); failed != shard.failed.end();) {
       for (auto sender = failed->second.begin(); sender != failed->second.end();) {
         sender = sender->second.peer == peer ? failed->second.erase(sender) : std::next(sender);
@@ -267,7 +268,7 @@ void ArrivalTable::remind() {
   const std::uint64_t now = reminders_.fetch_add(1) + 1;
   std::vector<std::shared_ptr<Waiter>> overdue;
   for (Shard& shard : shards_) {
-    const std::lock_guard<std::mutex> lock(shard.mutex);
+    const core::Lock lock(shard.mutex);
     for (const auto& [step, places] : shard.steps) {
       for (const auto& [key, place] : places) {
         for (const Waiting& waiting : place.waiters) {
@@ -285,7 +286,7 @@ void ArrivalTable::remind() {
 std::uint64_t ArrivalTable::waiting_tensors() const {
   std::uint64_t waiting = 0;
   for (const Shard& shard : shards_) {
-    const std::lock_guard<std::mutex> lock(shard.mutex);
+    const core::Lock lock(shard.mutex);
     for (const auto& [step, places] : shard.steps) {
       for (const auto& [key, place] : places) waiting += place.arrivals.size();
     }

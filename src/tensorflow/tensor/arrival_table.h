@@ -12,7 +12,6 @@
 #include <functional>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -20,6 +19,7 @@
 #include "absl/status/status.h"
 #include "base/backlog.h"
 #include "base/status_bridge.h"
+#include "core/mutex.h"
 #include "tensor/push_message.h"
 #include "tensorflow/core/framework/tensor.h"
 
@@ -167,14 +167,16 @@ class ArrivalTable {
   };
   using Places = std::unordered_map<std::string, Place>;
   struct Shard {
-    mutable std::mutex mutex;
-    std::unordered_map<StepId, Places, StepIdHash> steps;
-    Tombstones tombstones;
-    std::unordered_map<StepId, std::unordered_map<std::uint64_t, Failure>, StepIdHash> failed;
+    mutable core::Mutex mutex;
+    std::unordered_map<StepId, Places, StepIdHash> steps FW_GUARDED_BY(mutex);
+    Tombstones tombstones FW_GUARDED_BY(mutex);
+    std::unordered_map<StepId, std::unordered_map<std::uint64_t, Failure>, StepIdHash> failed
+        FW_GUARDED_BY(mutex);
   };
 
   Shard& shard(const StepId& step) { return shards_[StepIdHash()(step) % shards_.size()]; }
-  static void prune(Shard& shard, const StepId& step, Places::iterator place);
+  static void prune(Shard& shard, const StepId& step, Places::iterator place)
+      FW_REQUIRES(shard.mutex);
 
   std::array<Shard, 16> shards_;
   std::atomic<std::uint64_t> reminders_{0};

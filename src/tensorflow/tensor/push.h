@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "peer/route.h"
+#include "tensor/arrival_table.h"
 #include "tensorflow/core/framework/rendezvous.h"
 #include "tensorflow/core/framework/tensor.h"
 

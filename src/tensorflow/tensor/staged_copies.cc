@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/mutex.h"
 #include "tensorflow/core/common_runtime/dma_helper.h"
 
 namespace farwrite::plugin {
@@ -79,7 +80,7 @@ std::string StagedCopies::trace_back(const Sent& sent, bool hopeless, bool* is_n
 
 std::shared_ptr<const StagedCopy> StagedCopies::held_for(const Sent& sent, std::uint64_t now) {
   Dropped dropped;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   drop_idle(now, &dropped);
   Slot& slot = slots_[sent.edge.get()];
   slots_in_use_.store(slots_.size());
@@ -116,7 +117,7 @@ Staged StagedCopies::find(const Sent& sent, bool* worth_holding) {
   }
   std::string reason;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const core::Lock lock(mutex_);
     const std::uint32_t tries = ++slots_[sent.edge.get()].tries;
     const bool hopeless = tries > kTries;
     reason = trace_back(sent, hopeless, &is_news);
@@ -137,7 +138,7 @@ Staged StagedCopies::hold(const Sent& sent, Staged staged) {
   copy->device = sent.device;
   copy->memory = plugin::hold(std::move(staged), sent.tensor.TotalBytes());
   Dropped dropped;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   const auto slot = slots_.find(sent.edge.get());
   if (slot == slots_.end()) return copy->memory;  // let go of meanwhile
   dropped.copies.push_back(std::exchange(slot->second.copy, copy));
@@ -173,7 +174,7 @@ void StagedCopies::drop_idle(std::uint64_t now, Dropped* dropped) {
 void StagedCopies::let_go(const Edge& edge, std::int64_t step) {
   const std::uint64_t now = sites_.saw_step(step);
   Dropped dropped;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   drop_idle(now, &dropped);
   const auto slot = slots_.find(&edge);
   if (slot == slots_.end()) return;
@@ -185,7 +186,7 @@ void StagedCopies::let_go(const Edge& edge, std::int64_t step) {
 void StagedCopies::will_change(const tf::Tensor& tensor) {
   if (slots_in_use_.load(std::memory_order_relaxed) == 0) return;
   Dropped dropped;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   const void* const block = block_of(tensor);
   drop_where(&dropped, [&](const Slot& slot) {
     return slot.copy != nullptr && block_of(slot.copy->tensor) == block;
@@ -194,7 +195,7 @@ void StagedCopies::will_change(const tf::Tensor& tensor) {
 
 void StagedCopies::peer_ended() {
   Dropped dropped;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   drop_where(&dropped, [&](const Slot& slot) {
     std::shared_ptr<PeerProcess> peer = slot.peer.lock();
     const bool ended = peer == nullptr || peer->ended();
@@ -205,7 +206,7 @@ void StagedCopies::peer_ended() {
 
 bool StagedCopies::release_all() {
   Dropped dropped;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const core::Lock lock(mutex_);
   drop_where(&dropped, [](const Slot& slot) { return slot.copy != nullptr; });
   return !dropped.copies.empty();
 }

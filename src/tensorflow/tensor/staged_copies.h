@@ -19,10 +19,10 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 
+#include "core/mutex.h"
 #include "edges/edges.h"
 #include "farwrite/c_api.h"
 #include "memory/allocation_sites.h"
@@ -85,19 +85,20 @@ class StagedCopies {
   void let_go(const Edge& edge, std::int64_t step);
   // What fits; the slot is there afterwards.
   std::shared_ptr<const StagedCopy> held_for(const Sent& sent, std::uint64_t now);
-  std::shared_ptr<const StagedCopy> same_buffer(const Sent& sent, const Slot& slot) const;
+  std::shared_ptr<const StagedCopy> same_buffer(const Sent& sent, const Slot& slot) const
+      FW_REQUIRES(mutex_);
   // Why the tensor has to be copied; whether its site counts as sent only from now on.
   std::string trace_back(const Sent& sent, bool hopeless, bool* is_news);
   template <typename Condition>
-  void drop_where(Dropped* dropped, const Condition& condition);
-  void drop_idle(std::uint64_t now, Dropped* dropped);
+  void drop_where(Dropped* dropped, const Condition& condition) FW_REQUIRES(mutex_);
+  void drop_idle(std::uint64_t now, Dropped* dropped) FW_REQUIRES(mutex_);
 
   AllocationSites& sites_;
   std::atomic<std::size_t> slots_in_use_{0};
-  std::mutex mutex_;  // what follows
-  std::unordered_map<const Edge*, Slot> slots_;
-  std::unordered_map<const void*, std::weak_ptr<const StagedCopy>> by_data_;
-  std::uint64_t cleaned_ = 0;  // at this number of steps
+  core::Mutex mutex_;
+  std::unordered_map<const Edge*, Slot> slots_ FW_GUARDED_BY(mutex_);
+  std::unordered_map<const void*, std::weak_ptr<const StagedCopy>> by_data_ FW_GUARDED_BY(mutex_);
+  std::uint64_t cleaned_ FW_GUARDED_BY(mutex_) = 0;  // at this number of steps
 };
 
 }  // namespace farwrite::plugin
