@@ -49,7 +49,8 @@ ssl_ctx_st* shared_context(const TlsLibrary& library) {
 Status other_does_not_encrypt(std::string_view operation) {
   return Status::error(StatusCode::kFailedPrecondition, {operation},
                        "this side encrypts and the peer does not",
-                       "set encrypt on both sides, or on neither");
+                       "set encrypt on both sides, or on neither; if the peer is no Farwrite "
+                       "device, another program has the port");
 }
 
 }  // namespace

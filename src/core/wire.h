@@ -23,6 +23,10 @@
 
 namespace farwrite::core {
 
+// The remedy where a peer breaks a rule of the wire version on which both sides agreed before.
+inline constexpr std::string_view kBrokenRule =
+    "both sides agreed on a wire version, so one has a defect: report this with both logs";
+
 // Appends to a growing buffer. Thread-compatible.
 class WireWriter {
  public:

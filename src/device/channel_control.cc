@@ -6,6 +6,7 @@
 #include "core/channel_end.h"
 #include "core/inside.h"
 #include "core/status_wire.h"
+#include "core/wire.h"
 #include "device/channel_state.h"
 #include "device/device_state.h"
 
@@ -73,7 +74,7 @@ void ChannelState::on_frame(FrameType type, ByteView body) {
       malformed =
           Status::error(StatusCode::kProtocolError, {"read a control message", peer_name_},
                         "unknown message type " + std::to_string(static_cast<std::uint16_t>(type)),
-                        "run Farwrite releases at most one wire version apart");
+                        core::kBrokenRule);
   }
   if (!malformed.ok()) refuse(malformed);
   finish_if_due();

@@ -25,8 +25,7 @@ bool type_is(core::WireReader& reader, RecordType type) {
 }
 
 Status malformed(std::string_view cause) {
-  return Status::error(StatusCode::kProtocolError, {kReadRecord}, cause,
-                       "run Farwrite releases at most one wire version apart");
+  return Status::error(StatusCode::kProtocolError, {kReadRecord}, cause, core::kBrokenRule);
 }
 
 // Reuses the buffer's memory.

@@ -11,10 +11,16 @@ namespace {
 Status oversized(std::uint32_t bytes, std::string_view operation) {
   return Status::error(StatusCode::kProtocolError, {operation},
                        "the peer announced a message of " + std::to_string(bytes) + " bytes",
-                       "check that the peer is a Farwrite device");
+                       core::kBrokenRule);
 }
 
 }  // namespace
+
+Status not_farwrite(std::string_view operation) {
+  return Status::error(StatusCode::kProtocolError, {operation},
+                       "the other side does not use Farwrite's protocol",
+                       "check the address and port: another program listens or connects there");
+}
 
 std::vector<std::byte> encode_frame(FrameType type, ByteView body) {
   core::WireWriter writer;
@@ -45,7 +51,7 @@ Result<Frame> receive_frame(core::ByteStream& stream, core::Deadline deadline,
                          "the peer encrypts and this side does not",
                          "set encrypt on both sides, or on neither");
   }
-  if (body_bytes > kMaxFrameBytes) return oversized(body_bytes, operation);
+  if (body_bytes > kMaxFrameBytes) return not_farwrite(operation);
   FARWRITE_RETURN_IF_ERROR(
       core::with_memory({operation}, "a control message", [&] { frame.body.resize(body_bytes); }));
   FARWRITE_RETURN_IF_ERROR(

@@ -45,11 +45,15 @@ struct Frame {
 
 std::vector<std::byte> encode_frame(FrameType type, ByteView body);
 
-// Blocking, for the handshake. kFailedPrecondition if a peer that encrypts talks to a plain stream.
+// Blocking, for the handshake. not_farwrite() if a length is none of a frame's, kFailedPrecondition
+// if a peer that encrypts talks to a plain stream.
 Status send_frame(core::ByteStream& stream, FrameType type, ByteView body, core::Deadline deadline,
                   std::string_view operation);
 Result<Frame> receive_frame(core::ByteStream& stream, core::Deadline deadline,
                             std::string_view operation);
+
+// The error about bytes that no Farwrite device sends: kProtocolError.
+Status not_farwrite(std::string_view operation);
 
 // Cuts a byte stream into frames. Thread-compatible.
 class FrameSplitter {

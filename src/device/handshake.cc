@@ -7,6 +7,7 @@
 #include "core/status_wire.h"
 #include "core/tcp_socket.h"
 #include "core/tls_stream.h"
+#include "core/wire.h"
 #include "device/frame.h"
 #include "device/hello.h"
 
@@ -29,8 +30,7 @@ Result<Frame> check_type(Result<Frame> frame, FrameType type, const std::string&
                   "connect to " + peer_name + ": refused by the peer: " + refusal.message());
   }
   return Status::error(StatusCode::kProtocolError, {kConnect, peer_name},
-                       "an unexpected message in the handshake",
-                       "check that the peer is a Farwrite device of the same release");
+                       "an unexpected message in the handshake", core::kBrokenRule);
 }
 
 // The next frame, which must be of `type`.
@@ -46,6 +46,12 @@ Result<Frame> first_frame(core::ByteStream& stream, core::Deadline deadline,
   const bool strange =
       frame.ok() ? frame->type != FrameType::kHelloReply && frame->type != FrameType::kRefuse
                  : frame.status().code() == StatusCode::kProtocolError;
+  const bool silent = frame.status().code() == StatusCode::kUnavailable ||
+                      frame.status().code() == StatusCode::kDeadlineExceeded;
+  if (silent) {
+    return Status(frame.status().code(),
+                  frame.status().message() + "; it may be another program that holds that port");
+  }
   if (!strange) return frame;
   return Status::error(StatusCode::kProtocolError, {kConnect, address},
                        "what listens there does not answer as a Farwrite device",
@@ -208,12 +214,11 @@ Status attach_until_welcome(core::ByteStream& stream, const LocalIdentity& self,
       return Status(refusal.ok() ? StatusCode::kProtocolError : refusal.code(),
                     "connect to " + peer_name + ": refused by the peer: " + refusal.message());
     }
-    auto attempt =
-        next->type == FrameType::kTryFabric
-            ? TryFabric::from_bytes(view(next->body))
-            : Result<TryFabric>(Status::error(StatusCode::kProtocolError, {kConnect, peer_name},
-                                              "an unexpected message in the handshake",
-                                              "run the same Farwrite release on both sides"));
+    auto attempt = next->type == FrameType::kTryFabric
+                       ? TryFabric::from_bytes(view(next->body))
+                       : Result<TryFabric>(Status::error(
+                             StatusCode::kProtocolError, {kConnect, peer_name},
+                             "an unexpected message in the handshake", core::kBrokenRule));
     if (!attempt.ok()) return attempt.status();
     introduction.link.reset();
     introduction.peer.fabric = attempt->kind;

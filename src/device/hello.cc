@@ -4,6 +4,7 @@
 
 #include "core/option.h"
 #include "core/wire.h"
+#include "device/frame.h"
 
 namespace farwrite::device {
 namespace {
@@ -72,12 +73,6 @@ bool read_hello(core::WireReader& reader, Hello& hello) {
   return true;
 }
 
-Status not_a_hello() {
-  return Status::error(StatusCode::kProtocolError, {kReadHandshake},
-                       "the other side does not use Farwrite's protocol",
-                       "check the address and port: another program listens or connects there");
-}
-
 std::string range(const WireVersions& versions) {
   return std::to_string(versions.min) + " to " + std::to_string(versions.max);
 }
@@ -108,7 +103,7 @@ std::vector<std::byte> Hello::to_bytes() const {
 Result<Hello> Hello::from_bytes(ByteView bytes) {
   core::WireReader reader(bytes);
   Hello hello;
-  if (!read_hello(reader, hello)) return not_a_hello();
+  if (!read_hello(reader, hello)) return not_farwrite(kReadHandshake);
   FARWRITE_RETURN_IF_ERROR(reader.finish(kReadHandshake, core::TailBytes::kAllowed));
   return hello;
 }
@@ -126,7 +121,7 @@ Result<HelloReply> HelloReply::from_bytes(ByteView bytes) {
   HelloReply reply;
   reply.version = reader.u16();
   const ByteView proof = reader.bytes(reply.proof.size());
-  if (!reader.ok() || !read_hello(reader, reply.hello)) return not_a_hello();
+  if (!reader.ok() || !read_hello(reader, reply.hello)) return not_farwrite(kReadHandshake);
   FARWRITE_RETURN_IF_ERROR(reader.finish(kReadHandshake, core::TailBytes::kAllowed));
   std::copy_n(proof.data, proof.size, reply.proof.begin());
   return reply;

@@ -272,7 +272,8 @@ class WrongListener : public Handshake {
 
 TEST_F(WrongListener, ThatHangsUpIsNamed) {
   Impostor impostor([](int socket) { (void)device::receive_frame(socket, soon(), "test"); });
-  expect_refused(impostor, StatusCode::kUnavailable, {"connect", "closed the connection"});
+  expect_refused(impostor, StatusCode::kUnavailable,
+                 {"connect", "closed the connection", "another program"});
 }
 
 TEST_F(WrongListener, ThatTalksAnotherProtocolIsNamed) {
@@ -290,7 +291,8 @@ TEST_F(WrongListener, ThatSaysNothingIsNamedAfterTheHandshakeTimeout) {
     (void)device::receive_frame(socket, soon(), "test");
     (void)device::receive_frame(socket, core::Deadline::after(4 * kHandshake), "test");
   });
-  expect_refused(impostor, StatusCode::kDeadlineExceeded, {"connect", "did not answer"});
+  expect_refused(impostor, StatusCode::kDeadlineExceeded,
+                 {"connect", "did not answer", "another program"});
 }
 
 TEST_F(WrongListener, ThatIsNobodyIsNamed) {

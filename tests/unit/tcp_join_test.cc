@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "fabric/tcp/join.h"
 
 namespace farwrite::fabric::tcp {
@@ -32,6 +34,19 @@ TEST(Join, ProofsDifferBySecretLaneLanesAndSide) {
   EXPECT_NE(proof, JoinMessage::of(secret(1), 1, 2).proof);
   EXPECT_NE(proof, JoinMessage::of(secret(1), 0, 3).proof);
   EXPECT_NE(JoinMessage::of(secret(1), 0, 0).proof, JoinedMessage::of(secret(1), 0).proof);
+}
+
+TEST(Join, OtherProgramsAreNoOtherRelease) {
+  // A port scanner, or nothing but zeros.
+  for (const char byte : {'G', '\0'}) {
+    const std::string junk(JoinMessage::kBytes, byte);
+    for (const Status& status :
+         {JoinMessage::from_bytes({junk.data(), JoinMessage::kBytes}).status(),
+          JoinedMessage::from_bytes({junk.data(), JoinedMessage::kBytes}).status()}) {
+      EXPECT_NE(status.message().find("which program"), std::string::npos) << status.message();
+      EXPECT_EQ(status.message().find("release"), std::string::npos) << status.message();
+    }
+  }
 }
 
 TEST(Join, AnythingElseIsAProtocolError) {

@@ -9,8 +9,7 @@ namespace farwrite::fabric::tcp {
 namespace {
 
 Status malformed(const std::string& cause) {
-  return Status::error(StatusCode::kProtocolError, {"read a tcp frame"}, cause,
-                       "run Farwrite releases at most one wire version apart");
+  return Status::error(StatusCode::kProtocolError, {"read a tcp frame"}, cause, core::kBrokenRule);
 }
 
 template <typename Integer>

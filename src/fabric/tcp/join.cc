@@ -12,9 +12,11 @@ constexpr std::uint32_t kMagic = 0x50435446;  // "FTCP"
 constexpr std::uint16_t kJoin = 1;
 constexpr std::uint16_t kJoined = 2;
 
-Status not_this(std::string_view what) {
-  return Status::error(StatusCode::kProtocolError, {"join a lane"}, what,
-                       "check that the peer is a Farwrite device of the same release");
+// The devices agreed on a wire version before, over another connection.
+Status not_this(std::string_view what, bool farwrite) {
+  return Status::error(
+      StatusCode::kProtocolError, {"join a lane"}, what,
+      farwrite ? core::kBrokenRule : "check which program listens or connects at the data port");
 }
 
 core::Digest keyed(const Secret& secret, std::string_view label, std::uint16_t lane,
@@ -57,7 +59,9 @@ Result<JoinMessage> JoinMessage::from_bytes(ByteView bytes) {
   message.lane = reader.u16();
   message.lanes = reader.u32();
   const ByteView proof = reader.bytes(message.proof.size());
-  if (!right) return not_this("the connection does not begin with a JOIN of this version");
+  if (!right) {
+    return not_this("the connection does not begin with a JOIN", magic);
+  }
   FARWRITE_RETURN_IF_ERROR(reader.finish("join a lane"));
   std::copy_n(proof.data, proof.size, message.proof.begin());
   return message;
@@ -83,7 +87,7 @@ Result<JoinedMessage> JoinedMessage::from_bytes(ByteView bytes) {
   JoinedMessage message;
   message.lane = reader.u16();
   const ByteView proof = reader.bytes(message.proof.size());
-  if (!right) return not_this("the answer is not a JOINED of this version");
+  if (!right) return not_this("the answer is not a JOINED", magic);
   FARWRITE_RETURN_IF_ERROR(reader.finish("join a lane"));
   std::copy_n(proof.data, proof.size, message.proof.begin());
   return message;

@@ -10,6 +10,7 @@
 #include "core/channel_end.h"
 #include "core/mutex.h"
 #include "core/status_wire.h"
+#include "core/wire.h"
 #include "fabric/tcp/tcp_link.h"
 
 namespace farwrite::fabric::tcp {
@@ -448,8 +449,7 @@ void TcpLane::end(const Status& reason) {
 }
 
 Status TcpLane::protocol_error(std::string_view cause) const {
-  return link_.error(StatusCode::kProtocolError, "read from the peer", cause,
-                     "run Farwrite releases at most one wire version apart");
+  return link_.error(StatusCode::kProtocolError, "read from the peer", cause, core::kBrokenRule);
 }
 
 }  // namespace farwrite::fabric::tcp

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/wire.h"
 #include "fabric/verbs/verbs_lane.h"
 #include "fabric/verbs/verbs_link.h"
 
@@ -66,7 +67,7 @@ Result<std::vector<std::byte>> LaneGreeting::wait_for(MessageType type) {
       ControlMessage message = **std::move(next);
       if (message.header.type == type) return std::move(message.payload);
       return link_.error(StatusCode::kProtocolError, "connect", "an unexpected message",
-                         "run the same Farwrite release");
+                         core::kBrokenRule);
     }
     if (const auto event = link_.cm().take();
         event && (event->type == RDMA_CM_EVENT_DISCONNECTED ||

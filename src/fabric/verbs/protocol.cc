@@ -11,9 +11,9 @@ namespace {
 
 constexpr std::uint32_t kMagic = 0x42565746;  // "FWVB"
 
-Status malformed(std::string_view what) {
+Status malformed(std::string_view what, std::string_view remedy = core::kBrokenRule) {
   return Status::error(StatusCode::kProtocolError, {"exchange messages with the peer", "", "verbs"},
-                       what, "check that the peer is a Farwrite device of the same release");
+                       what, remedy);
 }
 
 core::Digest keyed(const Secret& secret, std::string_view label, std::uint32_t number) {
@@ -55,11 +55,15 @@ Result<JoinMessage> JoinMessage::from_bytes(ByteView bytes) {
   message.lanes = reader.u16();
   const ByteView link = reader.bytes(message.link.size());
   FARWRITE_RETURN_IF_ERROR(reader.finish("join a lane", core::TailBytes::kAllowed));
-  if (magic != kMagic) return malformed("a connection from another program");
+  if (magic != kMagic) {
+    return malformed("a connection from another program",
+                     "check which program connects to the adapter's port");
+  }
   if (version != kProtocolVersion) {
     return malformed("the peer uses version " + std::to_string(version) +
-                     " of the verbs protocol, and this side version " +
-                     std::to_string(kProtocolVersion));
+                         " of the verbs protocol, and this side version " +
+                         std::to_string(kProtocolVersion),
+                     "run the same Farwrite release on both sides");
   }
   std::copy_n(link.data, link.size, message.link.begin());
   return message;

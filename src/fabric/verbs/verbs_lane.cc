@@ -11,6 +11,7 @@
 
 #include "core/channel_end.h"
 #include "core/mutex.h"
+#include "core/wire.h"
 #include "fabric/verbs/verbs_link.h"
 
 namespace farwrite::fabric::verbs {
@@ -213,7 +214,7 @@ void VerbsLane::on_message_locked(ByteView bytes) {
       if (!sender_->add_credit(header->value)) {
         break_locked(link_.error(StatusCode::kProtocolError, "read from the peer",
                                  "the peer returns more credit than it received",
-                                 "run the same Farwrite release"));
+                                 core::kBrokenRule));
       }
       return;
     case MessageType::kEnd:
@@ -223,7 +224,7 @@ void VerbsLane::on_message_locked(ByteView bytes) {
       if (control_.size() >= kReservedReceives) {
         return break_locked(link_.error(StatusCode::kProtocolError, "read from the peer",
                                         "the peer sends too many messages at the same time",
-                                        "run the same Farwrite release"));
+                                        core::kBrokenRule));
       }
       control_.push_back({*header, std::move(copied)});
   }
@@ -233,7 +234,7 @@ void VerbsLane::arrive_locked(Notification&& notification, bool is_record) {
   if (++unpaid_ > adapter_.limits().credits) {
     return break_locked(link_.error(StatusCode::kProtocolError, "read from the peer",
                                     "the peer sends notifications without credit for them",
-                                    "run the same Farwrite release"));
+                                    core::kBrokenRule));
   }
   notification.lane = index_;
   arrivals_.push_back({std::move(notification), is_record});
@@ -290,7 +291,7 @@ void VerbsLane::serve_control() {
       taken = link_.take_revoked(next.header.value);
     } else {
       taken = link_.error(StatusCode::kProtocolError, "read from the peer",
-                          "the peer sent a second greeting", "run the same Farwrite release");
+                          "the peer sent a second greeting", core::kBrokenRule);
     }
     if (taken.ok()) continue;
     const core::Lock lock(mutex_);
@@ -325,8 +326,7 @@ void VerbsLane::hand_over(EventSink& sink, Progress& progress) {
   if (sender_->control(MessageType::kCredit, std::exchange(owed_, 0))) return;
   const core::Lock lock(mutex_);
   break_locked(link_.error(StatusCode::kProtocolError, "exchange messages with the peer",
-                           "the peer sends requests and receives no answers",
-                           "run the same Farwrite release"));
+                           "the peer sends requests and receives no answers", core::kBrokenRule));
 }
 
 void VerbsLane::look_for_end() {

@@ -7,6 +7,7 @@
 
 #include "core/channel_end.h"
 #include "core/mutex.h"
+#include "core/wire.h"
 #include "fabric/link_flush.h"
 
 namespace farwrite::fabric::verbs {
@@ -120,16 +121,14 @@ Status VerbsLink::take_revoke(std::uint64_t number, ByteView bytes) {
   }
   return taken ? Status()
                : error(StatusCode::kProtocolError, "exchange messages with the peer",
-                       "the peer sends requests and receives no answers",
-                       "run the same Farwrite release");
+                       "the peer sends requests and receives no answers", core::kBrokenRule);
 }
 
 Status VerbsLink::take_revoked(std::uint64_t number) {
   const GrantedRegions::Answer answer = granted_.answered(number);
   if (answer == GrantedRegions::Answer::kUnasked) {
     return error(StatusCode::kProtocolError, "read from the peer",
-                 "the peer answers a revocation that was not requested",
-                 "run the same Farwrite release");
+                 "the peer answers a revocation that was not requested", core::kBrokenRule);
   }
   if (answer == GrantedRegions::Answer::kLast && observer_ != nullptr) observer_->on_revoked();
   return Status();
