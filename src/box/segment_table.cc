@@ -21,10 +21,10 @@ std::string text(const SegmentSpec& spec) {
 // Whether a request to create `spec` may attach `other`, which has its name.
 Status check_existing(const HostedSegment& other, const SegmentSpec& spec, Creation creation) {
   if (creation == Creation::kExclusive) {
-    return Status::error(
-        StatusCode::kAlreadyExists, {.operation = "create a segment"}, "'" + spec.name + "' exists",
-        "attach it, create it with exclusive=False (C++: Creation::kOpenOrCreate), or "
-        "choose another name");
+    return Status::error(StatusCode::kAlreadyExists, {.operation = "create a segment"},
+                         "'" + spec.name + "' exists",
+                         "attach it, create it non-exclusively (exclusive=False), or "
+                         "choose another name");
   }
   if (other.spec().type != spec.type || other.spec().dims != spec.dims) {
     return Status::error(
