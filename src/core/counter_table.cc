@@ -37,7 +37,7 @@ constexpr CounterRow<AdapterStats> kAdapter[] = {
     {"live_bytes", &AdapterStats::live_bytes, "Memory that an adapter holds registered.",
      "registered_bytes"},
     {"nanoseconds", &AdapterStats::nanoseconds, "Time spent in registering and deregistering.",
-     "registration_nanoseconds_total"},
+     "registration_seconds_total"},
     {"transfers", &AdapterStats::transfers, "Transfers by an adapter from or to local memory.",
      "transfers_total"},
     {"transfers_registered", &AdapterStats::transfers_registered,

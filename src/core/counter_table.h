@@ -38,6 +38,8 @@ struct CounterRow {
   std::string_view direction = {};    // "out": what this device sent or moved to a peer
   std::string_view metric_help = {};  // of a metric with several rows, in the first one
 
+  // The field is in nanoseconds, and the metric in seconds, Prometheus' unit of time.
+  constexpr bool is_time() const { return metric.ends_with("_seconds_total"); }
   constexpr bool only_grows() const { return metric.ends_with("_total"); }
 };
 

@@ -1,9 +1,23 @@
 #include "core/exposition.h"
 
+#include <cstddef>
+
 namespace farwrite::core {
+namespace {
+
+std::string seconds(std::uint64_t nanoseconds) {
+  constexpr std::uint64_t kSecond = 1'000'000'000;
+  constexpr std::size_t kDigits = 9;
+  const std::string fraction = std::to_string(nanoseconds % kSecond);
+  return std::to_string(nanoseconds / kSecond) + '.' + std::string(kDigits - fraction.size(), '0') +
+         fraction;
+}
+
+}  // namespace
 
 void Exposition::family(std::string_view name, std::string_view type, std::string_view help) {
   name_ = name;
+  in_seconds_ = false;
   text_ += "# HELP " + name_ + " ";
   text_ += help;
   text_ += "\n# TYPE " + name_ + " ";
@@ -27,7 +41,7 @@ void Exposition::sample(const Labels& labels, std::uint64_t value) {
     if (!text.empty()) add(label, text);
   }
   if (separator == ',') text_ += '}';
-  text_ += ' ' + std::to_string(value) + '\n';
+  text_ += ' ' + (in_seconds_ ? seconds(value) : std::to_string(value)) + '\n';
 }
 
 void Exposition::escape(std::string_view text) {

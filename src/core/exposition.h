@@ -22,6 +22,7 @@ class Exposition {
 
   void family(std::string_view name, std::string_view type, std::string_view help);
   // Of the family that was begun last. Labels without a value are left out.
+  // Of a family in seconds, `value` is in nanoseconds.
   void sample(const Labels& labels, std::uint64_t value);
 
   // The families of counters. `write(row)` writes the samples of one row.
@@ -34,6 +35,7 @@ class Exposition {
         metric = row.metric;
         family(std::string(prefix) + std::string(metric), row.only_grows() ? "counter" : "gauge",
                row.metric_help.empty() ? row.help : row.metric_help);
+        in_seconds_ = row.is_time();
       }
       write(row);
     }
@@ -46,6 +48,7 @@ class Exposition {
 
   const std::optional<std::string_view> device_;
   std::string name_;
+  bool in_seconds_ = false;
   std::string text_;
 };
 

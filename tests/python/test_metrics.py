@@ -26,7 +26,7 @@ from farwrite.metrics_server import CONNECTIONS
 
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 LABEL = r'[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*"'
-SAMPLE = re.compile(rf"({NAME})\{{({LABEL}(?:,{LABEL})*)\}} ([0-9]+)")
+SAMPLE = re.compile(rf"({NAME})\{{({LABEL}(?:,{LABEL})*)\}} ([0-9]+(?:\.[0-9]{{9}})?)")
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], int]
 
@@ -59,7 +59,12 @@ def parse(text: str) -> Samples:
             assert len({name for name, _ in labels}) == len(labels)
             key = (found[1], frozenset(labels))
             assert key not in samples, f"twice: {line}"
-            samples[key] = int(found[3])
+            # Attributes are in nanoseconds.
+            samples[key] = (
+                round(float(found[3]) * 1e9)
+                if found[1].endswith("_seconds_total")
+                else int(found[3])
+            )
     return samples
 
 
@@ -112,7 +117,7 @@ ADAPTER_METRICS = {
     "on_demand": "farwrite_adapter_on_demand_registrations_total",
     "live": "farwrite_adapter_registrations",
     "live_bytes": "farwrite_adapter_registered_bytes",
-    "nanoseconds": "farwrite_adapter_registration_nanoseconds_total",
+    "nanoseconds": "farwrite_adapter_registration_seconds_total",
     "transfers": "farwrite_adapter_transfers_total",
     "transfers_registered": "farwrite_adapter_transfers_registered_total",
 }

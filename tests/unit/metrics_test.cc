@@ -54,13 +54,14 @@ TEST(Metrics, AddUpChannelsThatAreOpenAndThatAreGoneByFabric) {
 
 TEST(Metrics, ShowWhatAdaptersHaveRegistered) {
   DeviceMetrics metrics;
-  add_counters(metrics.stats.adapters, AdapterStats{1, 2, 3, 4096, 500, 60, 7});
+  add_counters(metrics.stats.adapters, AdapterStats{1, 2, 3, 4096, 3'000'000'500, 60, 7});
   add_counters(metrics.stats.adapters, AdapterStats{1, 0, 1, 4096, 100, 40, 0});
   const std::string text = to_prometheus(metrics);
   for (const char* const sample :
        {"segment_registrations_total{device=\"\"} 2\n",
         "on_demand_registrations_total{device=\"\"} 2\n", "registrations{device=\"\"} 4\n",
-        "registered_bytes{device=\"\"} 8192\n", "registration_nanoseconds_total{device=\"\"} 600\n",
+        "registered_bytes{device=\"\"} 8192\n",
+        "registration_seconds_total{device=\"\"} 3.000000600\n",
         "transfers_total{device=\"\"} 100\n", "transfers_registered_total{device=\"\"} 7\n"}) {
     EXPECT_THAT(text, HasSubstr("\nfarwrite_adapter_" + std::string(sample)));
   }
