@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from farwrite.plugin.edges import HEADERS, Edge, cells
 from farwrite.run import html_page as page
 from farwrite.run.child import Run
-from farwrite.run.report import edges_of, fallbacks, rows
+from farwrite.run.report import UNENDED, edges_of, fallbacks, process_names, rows, unended
 from farwrite.run.sizes import HEADERS as SIZE_HEADERS
 from farwrite.run.sizes import cells as size_cells
 from farwrite.run.sizes import size_classes
@@ -35,6 +35,10 @@ def _parts(runs: Sequence[Run]) -> Iterator[str]:
         yield page.heading("Fallbacks and their causes")
         lines = fallbacks(run)
         yield page.bullets(lines) if lines else page.paragraph("None.")
+        missing = unended(run)
+        if missing:
+            yield page.heading(UNENDED)
+            yield page.bullets(process_names(missing))
         classes = size_classes(edges_of(run))
         if classes:
             yield page.heading("Tensors between tasks, by size")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
@@ -12,6 +13,7 @@ from farwrite.run.child import Run
 from farwrite.run.sizes import HEADERS as SIZE_HEADERS
 from farwrite.run.sizes import cells as size_cells
 from farwrite.run.sizes import size_classes
+from farwrite.run.summary import Summary
 from farwrite.units import format_size
 
 _KINDS = ("inline", "alias", "serialized", "pull", "loopback")
@@ -36,6 +38,7 @@ _REASONS = {
     "broke_annotations": "tensor with a shape that breaks its annotation",
     "dropped_dead_peer": "sent to a dead peer",
 }
+UNENDED = "Killed, or still running: the last counters of these processes are missing"
 _NO_TENSORFLOW = (
     "no process imported TensorFlow with Farwrite's hook (python -S, -E and -I skip the hook,"
     " and a program skips it if it replaces PYTHONPATH)"
@@ -106,6 +109,7 @@ def _run_json(run: Run) -> dict[str, Any]:
         "peak_memory": _peak(run),
         "counters": dict(counters(run)),
         "fallbacks": fallbacks(run),
+        "without_end": [process["pid"] for process in unended(run)],
         "edges": edges_of(run),
         "sizes": [each.facts() for each in size_classes(edges_of(run))],
         "processes": list(run.processes),
@@ -127,6 +131,11 @@ def table(runs: Sequence[Run]) -> Iterator[str]:
             yield "  Fallbacks and their causes" if lines else "  Fallbacks: none"
         for line in lines:
             yield f"    {line}"
+        missing = unended(run)
+        if missing:
+            yield ""
+            yield f"  {UNENDED}"
+        yield from (f"    {name}" for name in process_names(missing))
         yield from _sizes(run)
     if len(runs) == 2 and runs[0].output is not None and runs[1].output is not None:
         yield ""
@@ -175,6 +184,22 @@ def rows(runs: Sequence[Run]) -> Iterator[tuple[str, list[str]]]:
     yield row("left to gRPC: control calls", "grpc_control_calls")
     yield row("left to gRPC: eager inputs", "grpc_eager_inputs")
     yield row("  bytes", "grpc_eager_input_bytes", size=True)
+
+
+def unended(run: Run) -> list[Summary]:
+    """Return the processes with the plug-in whose last counters are missing.
+
+    A process that only measures, as of a stock run, has no counters.
+    """
+    return [process for process in run.processes if process["loaded"] and not process["ended"]]
+
+
+def process_names(processes: Sequence[Summary]) -> list[str]:
+    """Return for each process its number and the first words of its command line."""
+    return [
+        f"process {process['pid']}: {' '.join(map(os.path.basename, process['arguments'][:3]))}"
+        for process in processes
+    ]
 
 
 def _sizes(run: Run) -> Iterator[str]:

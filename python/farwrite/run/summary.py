@@ -54,6 +54,9 @@ class Summary(TypedDict):
     edges: list[dict[str, Any]]
     """The edges of `farwrite.tensorflow.edges` with the most bytes."""
     edges_left_out: int
+    ended: bool
+    """Whether the process wrote this at its end. Otherwise it was killed, or it still runs, and the
+    last moment is missing."""
 
 
 class Writer:
@@ -62,6 +65,7 @@ class Writer:
     def __init__(self, file: str) -> None:
         self._file = file
         self._lock = threading.Lock()
+        self._ended = False
         self.reason = ""
         self.stats: Callable[[], Any] | None = None
         self.describe: Callable[[], Any] | None = None
@@ -83,12 +87,18 @@ class Writer:
             "description": dict(self.describe()) if self.describe else {},
             "edges": [],
             "edges_left_out": 0,
+            "ended": self._ended,
         }
 
     def write(self) -> None:
         """Replace both files. A failure to write is ignored, so that the program ends normally."""
         self.write_summary()
         self.write_edges()
+
+    def end(self) -> None:
+        """Write what is known when the process exits."""
+        self._ended = True
+        self.write()
 
     def write_summary(self) -> None:
         """Replace the file with the counters."""
@@ -148,7 +158,7 @@ def writer() -> Writer | None:
     file = os.environ.get(VARIABLE)
     if _writer is None and file:
         _writer = Writer(file)
-        atexit.register(_writer.write)
+        atexit.register(_writer.end)
     return _writer
 
 

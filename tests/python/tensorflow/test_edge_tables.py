@@ -68,6 +68,7 @@ def test_the_report_shows_edges_by_bytes_and_folds_the_rest() -> None:
         "description": {},
         "edges": edges,
         "edges_left_out": 3,
+        "ended": True,
     }
     run = Run("farwrite", 1.0, 0, None, cast("Any", (process,)))
     text = html(["python", "<x>"], [run])
