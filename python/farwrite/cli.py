@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from farwrite import cli_config, cli_info, cli_options
 from farwrite.box import command as box
-from farwrite.cli_parser import Parser, Subparsers
+from farwrite.cli_parser import USAGE_ERROR, Parser, Subparsers
 from farwrite.commands import add_commands
-from farwrite.errors import Error
+from farwrite.errors import Error, InvalidArgument
 from farwrite.info import version
 from farwrite.interrupts import kept_interrupts
 from farwrite.log import LOG_LEVELS, set_log_level
@@ -57,6 +57,12 @@ def parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
     words = sys.argv[1:] if arguments is None else list(arguments)
+    if sys.stderr is None:
+        # It was closed at the start. Its number must not become that of a file of ours, and print()
+        # would write to standard output instead.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        os.set_inheritable(2, True)
+        sys.stderr = io.TextIOWrapper(io.FileIO(2, "w", closefd=False))
     if isinstance(sys.stdout, io.TextIOWrapper):
         # What a terminal or a file cannot show, such as a name in a box, is escaped.
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -78,11 +84,15 @@ def _run(words: Sequence[str]) -> int:
             os.environ["FARWRITE_LOG"] = parsed.log
         with kept_interrupts(), traced(getattr(parsed, "trace", None)):
             return int(parsed.run(parsed))
+    except InvalidArgument as error:
+        parsed.command_parser.print_usage(sys.stderr)
+        sys.stderr.write(parsed.command_parser.line(error))
+        return USAGE_ERROR
     except Error as error:
-        print(f"farwrite: {error}", file=sys.stderr)
+        sys.stderr.write(parsed.command_parser.line(error))
         return 1
     except KeyboardInterrupt:
-        print("farwrite: interrupted", file=sys.stderr)
+        sys.stderr.write(parsed.command_parser.line("interrupted"))
         return 130
 
 

@@ -6,9 +6,10 @@ import argparse
 import difflib
 import errno
 import os
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 if TYPE_CHECKING:
     SubParsersAction = argparse._SubParsersAction[Any]
@@ -16,6 +17,8 @@ else:
     SubParsersAction = argparse._SubParsersAction
 
 ALIKE = 0.6
+USAGE_ERROR = 2
+"""The exit status of a command whose arguments are wrong."""
 
 Names = TypeVar("Names")
 
@@ -81,11 +84,26 @@ class Parser(argparse.ArgumentParser):
         the command, and prints its own usage.
         """
         parsed, unknown = super().parse_known_args(args, namespace)
+        if not hasattr(parsed, "command_parser"):  # the parser of a subcommand comes first
+            setattr(parsed, "command_parser", self)  # noqa: B010  # any object may be a namespace
         if unknown:
             option = unknown[0].partition("=")[0]
             known = self._option_string_actions if option.startswith("-") else ()
             self.error(f"unrecognized arguments: {' '.join(unknown)}{did_you_mean(option, known)}")
         return parsed, unknown
+
+    def error(self, message: str) -> NoReturn:
+        """Print the usage and the message, and exit with status 2."""
+        self.print_usage(sys.stderr)
+        self.exit(USAGE_ERROR, self.line(message))
+
+    def line(self, message: object) -> str:
+        """Return what the command prints to standard error: its name, and the message."""
+        text = str(message)
+        before, _, rest = text.partition(": ")
+        if f" {before} " in f" {self.prog} ":  # an error's own "bench: " or "bench p2p: "
+            text = rest
+        return f"{self.prog}: {text}\n"
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:
@@ -110,9 +128,13 @@ class Subparsers(SubParsersAction):
         parser.purpose = (keywords.get("help") or "").replace("%%", "%")
         return parser
 
+    def lists(self) -> bool:
+        """Tell whether parsing `words` only lists the commands."""
+        return (self.words or [""])[0].startswith(("-h", "--h"))
+
     def needs(self, command: str, commands: Iterable[str]) -> bool:
         """Tell whether parsing `words` needs the parser of `command`, one of `commands`."""
-        if not self.words or self.words[0].startswith(("-h", "--h")):
+        if not self.words or self.lists():
             return True
         return command in self.words or not set(self.words) & set(commands)
 

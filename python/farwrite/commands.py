@@ -25,6 +25,14 @@ PACKAGES = {
     **dict.fromkeys(("plan", "reproduce"), "farwrite-experiments"),
 }
 """Commands that are part of Farwrite and come in another package."""
+PURPOSES = {
+    "bench": "measure Farwrite against the physical limit of this machine",
+    "demo": "hand 1 GB to another process in four ways, and compare them",
+    "plan": "predict a training step on more workers, and what limits it",
+    "report": "make one HTML page of the results of benchmarks",
+    "reproduce": "run the papers' benchmarks, and make one page of results",
+}
+"""What these commands are for: `farwrite --help` then needs none of their modules."""
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -44,6 +52,9 @@ def add_commands(subparsers: Subparsers) -> None:
             continue
         if not subparsers.needs(entry.name, known):
             subparsers.add_parser(entry.name)
+            continue
+        if subparsers.lists() and entry.dist and PACKAGES.get(entry.name) == entry.dist.name:
+            subparsers.add_parser(entry.name, help=PURPOSES[entry.name])
             continue
         fault = _fault(entry, subparsers.words)
         if fault is None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from farwrite import _farwrite
+from farwrite.cli_parser import writable_file
 from farwrite.errors import PermissionDenied
 
 __all__ = ["VARIABLE", "add_option", "merge", "traced"]
@@ -28,7 +29,7 @@ def add_option(parser: argparse.ArgumentParser) -> None:
     """Add ``--trace FILE``, which `farwrite.cli` reads."""
     parser.add_argument(
         "--trace",
-        type=Path,
+        type=writable_file,
         metavar="FILE",
         help="also write a trace of the transfers of all processes; open it in ui.perfetto.dev",
     )

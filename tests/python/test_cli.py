@@ -90,7 +90,7 @@ def test_an_error_is_one_line(
 
     monkeypatch.setattr("farwrite.cli_info.info", fail)
     assert cli.main(["info"]) == 1
-    assert capsys.readouterr().err == "farwrite: no luck today\n"
+    assert capsys.readouterr().err == "farwrite info: no luck today\n"
 
 
 def test_ctrl_c_ends_a_command_also_where_python_drops_it() -> None:
@@ -123,7 +123,7 @@ def test_ctrl_c_ends_a_command_also_where_python_drops_it() -> None:
         check=False,
     )
     assert (ended.returncode, ended.stdout) == (130, "dropped\n")
-    assert ended.stderr == "farwrite: interrupted\n"
+    assert ended.stderr == "farwrite info: interrupted\n"
 
 
 @pytest.mark.parametrize("arguments", [[], ["nonsense"], ["info", "--nonsense"]])

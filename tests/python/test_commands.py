@@ -65,7 +65,7 @@ def test_a_command_of_a_package_that_is_missing_says_what_to_install(
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err == (
-        f"farwrite: {name}: the command is in the package {package};"
+        f"farwrite {name}: the command is in the package {package};"
         " run `make install` in a checkout\n"
     )
 
@@ -93,7 +93,7 @@ def test_a_broken_entry_point_fails_alone_and_says_why(
     install(("broken", value), ("greet", "greeting"))
     assert cli.main(["broken", "--any", "words"]) == 1
     error = capsys.readouterr().err
-    assert error.startswith(f"farwrite: broken: the entry point broken = {value} ")
+    assert error.startswith(f"farwrite broken: the entry point broken = {value} ")
     assert reason in error
     assert cli.main(["greet", "you"]) == 3
     assert cli.main(["options"]) == 0
@@ -174,3 +174,20 @@ def test_every_benchmark_has_the_name_of_its_command() -> None:
     assert {name: entry.benchmark.name for name, entry in benchmarks().items()} == {
         name: name for name in benchmarks()
     }
+
+
+def test_the_list_of_commands_needs_none_of_the_packages_modules() -> None:
+    assert cli.parser(["--help"]).format_help() == cli.parser().format_help()
+    script = """
+        import contextlib, sys
+        from farwrite import cli
+
+        with contextlib.suppress(SystemExit):
+            cli.main(["--help"])
+        print(*sys.modules, file=sys.stderr)
+        """
+    ended = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True
+    )
+    loaded = {name.partition(".")[0] for name in ended.stderr.split()}
+    assert loaded & {"farwrite_bench", "farwrite_experiments"} == set()

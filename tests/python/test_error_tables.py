@@ -34,21 +34,6 @@ def _quoted(page: Path) -> Iterator[str]:
             yield from filter(None, (part.strip(" ()") for part in found[1].split("...")))
 
 
-def test_messages_name_nothing_in_the_words_of_one_language() -> None:
-    # Python's users read the core's messages: `DeviceOptions::send_limit` is no name of theirs.
-    alien = re.compile(r"\b[A-Z]\w*::\w|\bnullptr\b|\bstd::")
-    files = [*ROOT.glob("src/**/*.cc"), *ROOT.glob("src/**/*.h")]
-    literals = {
-        f"{path.relative_to(ROOT)}: {literal}"
-        for path in files
-        if path.relative_to(ROOT).parts[1] not in ("tensorflow", "grpc")  # they have one language
-        for line in path.read_text().splitlines()
-        if not line.lstrip().startswith(("//", "#"))
-        for literal in re.findall(r'"(?:[^"\\]|\\.)*"', line)
-    }
-    assert sorted(literal for literal in literals if alien.search(literal.split(": ", 1)[1])) == []
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_quoted_message_is_in_the_sources(page: Path) -> None:
     quoted = list(_quoted(page))

@@ -41,7 +41,7 @@ def refused(
     def run(word: str, *, compiles: bool = False) -> tuple[int, str]:
         status = cli.main(["run", *request.param, "--", word, "argument"])
         error = capsys.readouterr().err
-        before = f"farwrite: farwrite run: cannot run {word or repr(word)}: "
+        before = f"farwrite run: cannot run {word or repr(word)}: "
         assert error.startswith(before)
         assert bool(built) == (compiles and not request.param)
         return status, error.removeprefix(before).rstrip("\n")

@@ -193,7 +193,9 @@ def test_a_file_that_cannot_be_written_is_said_before_the_work(
 ) -> None:
     file = tmp_path / "a file"
     file.write_text("")
-    assert cli.main(["demo", "--size", "1M", "--trace", str(file / "trace.json")]) == 1
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["demo", "--size", "1M", "--trace", str(file / "trace.json")])
+    assert ended.value.code == 2
     assert "cannot write" in capsys.readouterr().err
 
 

@@ -41,9 +41,11 @@ class Record:
     def announce(self, seconds: float | None = None) -> None:
         """Print the notes on stderr, and about how long the run takes."""
         for note in self.notes:
-            print(f"bench: {note}", file=sys.stderr)
+            print(f"farwrite bench: {note}", file=sys.stderr)
         if seconds is not None:
-            print(f"bench: this takes about {math.ceil(seconds / 60)} min", file=sys.stderr)
+            print(
+                f"farwrite bench: this takes about {math.ceil(seconds / 60)} min", file=sys.stderr
+            )
 
     def conditions(self) -> str:
         """Describe the machine and its load in one line."""

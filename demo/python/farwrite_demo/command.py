@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     array_bytes = affordable(arguments.size, memory_available())
     if array_bytes < arguments.size:
         print(
-            f"demo: an array of {format_size(arguments.size)} needs about"
+            f"farwrite demo: an array of {format_size(arguments.size)} needs about"
             f" {format_size(ARRAYS_IN_MEMORY * arguments.size)} of memory, and"
             f" {format_size(memory_available())} are available; using an array of"
             f" {format_size(array_bytes)}",

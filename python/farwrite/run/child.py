@@ -110,6 +110,14 @@ def run_command(
         )
 
 
+def say(text: str) -> None:
+    """Print to standard error. The exit status stays the command's if nobody reads it any more."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())  # Python flushes at exit
+
+
 @contextlib.contextmanager
 def _summary_folder() -> Iterator[Path]:
     """Make a folder for the summaries, and remove it although processes may still write there."""
@@ -124,7 +132,7 @@ def _summary_folder() -> Iterator[Path]:
             folder.rename(closed)
             shutil.rmtree(closed)
         except OSError as error:
-            print(f"farwrite run: cannot remove {error.filename}: {error}", file=sys.stderr)
+            say(f"farwrite run: cannot remove {error.filename}: {error}")
 
 
 @contextlib.contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +18,9 @@ from farwrite.errors import (
     Unsupported,
 )
 from farwrite.options_table import find_option
-from farwrite.plugin.build import ensure_built
+from farwrite.plugin.build import ensure_built, find_built
 from farwrite.plugin.wheel import find_wheel
-from farwrite.run.child import Run, run_command
+from farwrite.run.child import Run, run_command, say
 from farwrite.run.grpc import run_grpc
 from farwrite.run.inside import OR_GRPC
 from farwrite.run.page import html
@@ -117,12 +116,12 @@ def run(arguments: argparse.Namespace) -> int:
         runs = _runs(command, options, compare=arguments.compare)
     except (NotFound, PermissionDenied) as error:
         return _not_started(error)
-    # The program's own output stays alone in stdout.
-    print("\n".join(table(runs)), file=sys.stderr, flush=True)
     if arguments.json is not None:
         _write(arguments.json, json.dumps(as_json(command, runs), indent=2) + "\n")
     if arguments.report is not None:
         _write(arguments.report, html(command, runs))
+    # The program's own output stays alone in stdout.
+    say("\n".join(table(runs)))
     return runs[-1].exit_status
 
 
@@ -138,7 +137,7 @@ def _run_grpc(command: list[str], arguments: argparse.Namespace) -> int:
 
 
 def _not_started(error: NotFound | PermissionDenied) -> int:
-    print(f"farwrite: {error}", file=sys.stderr)
+    say(str(error))
     return NO_SUCH_COMMAND if isinstance(error, NotFound) else NO_PROGRAM
 
 
@@ -148,17 +147,16 @@ def _runs(command: list[str], options: dict[str, str], *, compare: bool) -> list
     runs: list[Run] = []
     with contextlib.closing(StandardInput()) as given:
         for name, stock in (("stock gRPC", True), ("Farwrite", False)):
-            print(f"farwrite run: {name} ...", file=sys.stderr, flush=True)
+            say(f"farwrite run: {name} ...")
             with given.for_one_run() as stdin:
                 runs.append(
                     run_command(command, stock=stock, options=options, look=True, stdin=stdin)
                 )
             status = runs[-1].exit_status
             if stock and status != 0:
-                print(
+                say(
                     f"farwrite run: the run on {name} ended with status {status}; the run on"
-                    " Farwrite is left out, because there is no result to compare it with",
-                    file=sys.stderr,
+                    " Farwrite is left out, because there is no result to compare it with"
                 )
                 break
     return runs
@@ -168,7 +166,11 @@ def _build_first() -> None:
     # So that compiling is not in the figures. The command may never import TensorFlow, and its
     # Python may be another one: a process that needs the plug-in reports what is missing.
     with contextlib.suppress(FailedPrecondition, PermissionDenied, Unsupported):
-        find_wheel()
+        if find_built(find_wheel()) is None:
+            say(
+                "farwrite run: compiling the TensorFlow plug-in first; a program that never imports"
+                " TensorFlow needs neither the plug-in nor `farwrite run`"
+            )
         ensure_built()
 
 
@@ -177,4 +179,4 @@ def _write(path: Path, text: str) -> None:
     try:
         path.write_text(text)
     except OSError as error:
-        print(f"farwrite run: cannot write {path}: {error.strerror}", file=sys.stderr)
+        say(f"farwrite run: cannot write {path}: {error.strerror}")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import farwrite
 from farwrite.errors import NotFound
-from farwrite.run.child import started
+from farwrite.run.child import say, started
 
 LIBRARY = Path(farwrite.__file__).parent / "libfarwrite_grpc.so"
 PRELOAD = "LD_PRELOAD"
@@ -59,10 +58,9 @@ def run_grpc(command: Sequence[str], *, require: bool) -> int:
         os.close(mark)
     # A process that was killed leaves no mark.
     if not used and status >= 0:
-        print(
+        say(
             "farwrite run: no process loaded gRPC 1.51 (libgrpc.so.29), so everything was as"
-            " without Farwrite; PyPI's grpcio, Go and other versions have a gRPC of their own",
-            file=sys.stderr,
+            " without Farwrite; PyPI's grpcio, Go and other versions have a gRPC of their own"
         )
         if require and status == 0:
             return NOT_LOADED

@@ -94,7 +94,7 @@ def test_a_declaration_makes_a_command_a_table_and_files(
         line.split() for line in printed.out.splitlines()
     ]
     assert "\n4 echoes\n\ngb_s is made up\n" in printed.out
-    assert "bench: made" in printed.err
+    assert "farwrite bench: made" in printed.err
     facts = json.loads(file.read_text())
     assert facts["settings"] == {"sizes": [8, 64], "rounds": 5, "fabric": None}
     assert facts["notes"][-2:] == ["made", "gb_s is made up"]

@@ -76,7 +76,7 @@ def test_a_name_is_one_line_of_the_table_in_any_encoding(
 
 
 def test_list_of_no_address_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["box", "list", "nowhere"]) == 1
+    assert cli.main(["box", "list", "nowhere"]) == 2
     assert "nowhere" in capsys.readouterr().err
 
 
@@ -113,7 +113,7 @@ def test_words_that_are_wrong_are_refused(words: list[str]) -> None:
 
 
 def test_restore_needs_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["box", "serve", "--restore"]) == 1
+    assert cli.main(["box", "serve", "--restore"]) == 2
     assert "--snapshot DIR" in capsys.readouterr().err
 
 

@@ -121,7 +121,7 @@ def _checkouts() -> Iterator[Path]:
 
 
 def _fetch(checkout: Path) -> None:
-    print("bench: unpacking OpenMPI into .cache (about 10 s, once)", file=sys.stderr)
+    print("farwrite bench: unpacking OpenMPI into .cache (about 10 s, once)", file=sys.stderr)
     try:
         done = subprocess.run(
             ["tools/fetch_debs.sh", "--into", str(checkout / FOLDER), PACKAGE],

@@ -81,7 +81,7 @@ def build(fetch: bool = True) -> Path:
     if not _has_grpc(prefix):
         if checkout is None or not fetch:
             raise NotFound(f"bench grpc: there is no gRPC for C++ here; {HINT}")
-        print("bench: unpacking gRPC into .cache (about a minute, once)", file=sys.stderr)
+        print("farwrite bench: unpacking gRPC into .cache (about a minute, once)", file=sys.stderr)
         _run([FETCH], checkout, FETCH_SECONDS, "gRPC could not be fetched")
     cmake = shutil.which("cmake", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     if cmake is None:
@@ -90,7 +90,7 @@ def build(fetch: bool = True) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     executable = folder / "grpc_payloads"
     if not executable.exists():
-        print("bench: compiling the gRPC program (about a minute, once)", file=sys.stderr)
+        print("farwrite bench: compiling the gRPC program (about a minute, once)", file=sys.stderr)
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         what = "the gRPC program could not be compiled"

@@ -75,7 +75,7 @@ def run(benchmark: Benchmark[Plan], arguments: argparse.Namespace) -> int:
             write(arguments.svg, standalone(beside(benchmark.title, drawn)))
         else:
             print(
-                f"bench: no chart shows what was measured; {arguments.svg} is not written",
+                f"farwrite bench: no chart shows what was measured; {arguments.svg} is not written",
                 file=sys.stderr,
             )
     if arguments.report is not None:

@@ -48,7 +48,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Write the page. Files that cannot be shown are named on stderr and on the page."""
     runs, left_out = read_folder(arguments.folder)
     for each in left_out:
-        print(f"report: left out {arguments.folder / each.file}: {each.why}", file=sys.stderr)
+        print(
+            f"farwrite report: left out {arguments.folder / each.file}: {each.why}", file=sys.stderr
+        )
     if not runs:
         raise FailedPrecondition(
             f"report: no file in {arguments.folder} is a whole result of farwrite bench; run a"

@@ -105,8 +105,8 @@ def plan(arguments: argparse.Namespace, record: Record) -> Whole:
         if files:
             steps = max(plan.pace.limit_of(TASKS[job.task]) for job in plan.jobs)
             print(
-                f"bench: each run ends at its quality, or after {steps:,} steps; with --json, the"
-                " same command continues an interrupted run",
+                f"farwrite bench: each run ends at its quality, or after {steps:,} steps; with"
+                " --json, the same command continues an interrupted run",
                 file=sys.stderr,
             )
         return Whole(plan, settings, results, files, stack.pop_all())

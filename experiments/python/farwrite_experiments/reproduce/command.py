@@ -72,8 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
     failed = _run_all(waiting, folder, quick=quick)
     if failed:
         print(
-            f"reproduce: failed, and missing from {folder}: {', '.join(_names(failed))}; run the"
-            " same farwrite reproduce again, which keeps the parts that have finished",
+            f"farwrite reproduce: failed, and missing from {folder}: {', '.join(_names(failed))};"
+            " run the same farwrite reproduce again, which keeps the parts that have finished",
             file=sys.stderr,
         )
     if _has_results(folder):
@@ -88,8 +88,8 @@ def _run_all(parts: Sequence[Part], folder: Path, *, quick: bool) -> list[Part]:
     for number, part in enumerate(parts):
         left = pace * sum(expected(each, quick=quick) for each in parts[number:])
         print(
-            f"reproduce: {number + 1}/{len(parts)} {part.name}, about {math.ceil(left / 60)} min"
-            " left",
+            f"farwrite reproduce: {number + 1}/{len(parts)} {part.name}, about"
+            f" {math.ceil(left / 60)} min left",
             file=sys.stderr,
             flush=True,
         )

@@ -131,7 +131,7 @@ def build(library: Path) -> Path:
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not program.exists():
-            print("bench: compiling the UCX program (seconds, once)", file=sys.stderr)
+            print("farwrite bench: compiling the UCX program (seconds, once)", file=sys.stderr)
             unfinished = program.with_suffix(".new")
             _compile([*command, "-o", str(unfinished)])
             unfinished.rename(program)

@@ -1,0 +1,95 @@
+"""The command line of farwrite run: its mistakes, and what it says before and after a run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from farwrite import cli
+from farwrite.run import command
+from farwrite.run.child import Run
+from farwrite.run.page import html
+from farwrite.run.report import as_json, table
+from farwrite.run.summary import Writer, read_summaries
+
+
+@pytest.mark.parametrize(
+    ("words", "prog", "message"),
+    [
+        (["run"], "farwrite run", "name a command: farwrite run -- python train.py"),
+        (["run", "--require", "--", "ls"], "farwrite run", "--require needs --grpc"),
+        (["run", "--grpc", "--compare", "--", "ls"], "farwrite run", "--compare is for TensorFlow"),
+        (["box", "serve", "--restore"], "farwrite box serve", "--restore and --snapshot-every"),
+    ],
+)
+def test_a_wrong_use_is_answered_like_a_wrong_option(
+    words: list[str], prog: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(words) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"usage: {prog} ")
+    assert f"\n{prog}: {message}" in error
+
+
+def test_all_messages_have_one_prefix(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["run", "--nonsense"])
+    assert "\nfarwrite run: unrecognized arguments: --nonsense" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("broken", [True, False])
+def test_a_lost_standard_error_loses_neither_figures_nor_exit_status(
+    broken: bool, tmp_path: Path
+) -> None:
+    figures, page = tmp_path / "figures.json", tmp_path / "page.html"
+    program = (
+        "import sys; from farwrite import cli; from farwrite.run import command;"
+        " command._build_first = lambda: None; sys.exit(cli.main(sys.argv[1:]))"
+    )
+    words = ["run", "--json", str(figures), "--report", str(page), "--", "sh", "-c", "exit 3"]
+    script = 'exec "$@"' if broken else 'exec "$@" 2>&-'
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as pipe:
+        ended = subprocess.run(
+            ["sh", "-c", script, "sh", sys.executable, "-c", program, *words],
+            stdout=subprocess.PIPE,
+            stderr=pipe,
+            text=True,
+        )
+    assert (ended.returncode, ended.stdout) == (3, "")
+    assert json.loads(figures.read_text())["runs"][0]["exit_status"] == 3
+    assert "<html" in page.read_text()
+
+
+def test_a_program_without_tensorflow_is_told_so_before_anything_is_compiled(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(command, "find_wheel", lambda: None)
+    monkeypatch.setattr(command, "find_built", lambda wheel: wheel)
+    monkeypatch.setattr(command, "ensure_built", lambda: said.append(capsys.readouterr().err))
+    assert cli.main(["run", "--", "true"]) == 0
+    assert "a program that never imports TensorFlow needs neither" in said[0]
+
+
+def test_the_summary_names_the_processes_whose_last_counters_are_missing(tmp_path: Path) -> None:
+    file = tmp_path / "summary"
+    writer = Writer(str(file))
+    writer.stats = dict
+    writer.write()
+    killed = Run("farwrite", 1.0, 0, None, tuple(read_summaries(file)))
+    told = "last counters of these processes are missing"
+    assert told in "\n".join(table([killed]))
+    assert f"process {os.getpid()}: " in "\n".join(table([killed]))
+    assert as_json([], [killed])["runs"][0]["without_end"] == [os.getpid()]
+    assert told in html([], [killed])
+    writer.end()
+    whole = Run("farwrite", 1.0, 0, None, tuple(read_summaries(file)))
+    assert told not in "\n".join(table([whole]))
+    assert as_json([], [whole])["runs"][0]["without_end"] == []
