@@ -111,7 +111,7 @@ def run_command(
 
 
 def say(text: str) -> None:
-    """Print to standard error. The exit status stays the command's if nobody reads it any more."""
+    """Print to standard error. The exit status stays the command's also once its reader is gone."""
     try:
         print(text, file=sys.stderr, flush=True)
     except OSError:
