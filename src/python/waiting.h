@@ -118,8 +118,11 @@ auto wait_beside(Call call) {
       return shared->ended.wait_for(shared->mutex, kSignalInterval,
                                     [&]() FW_REQUIRES(shared->mutex) { return shared->over; });
     });
-    if (ended && shared->failure != nullptr) std::rethrow_exception(shared->failure);
-    if (ended) return std::move(*shared->outcome);
+    if (ended) {
+      const core::Lock lock(shared->mutex);
+      if (shared->failure != nullptr) std::rethrow_exception(shared->failure);
+      return std::move(*shared->outcome);
+    }
     check_signals();
   }
 }
