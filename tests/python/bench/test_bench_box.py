@@ -122,7 +122,7 @@ def test_the_box_moves_adds_and_publishes(tmp_path: Path) -> None:
 
 def test_a_selection_that_measures_nothing_is_refused() -> None:
     done = bench("box", "--test", "latency", "--test", "publish", "--transport", "mpi")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "only --test emulation measures mpi; add it, or --transport box-shm" in done.stderr
     assert "p50" not in done.stdout
 

@@ -83,7 +83,7 @@ def test_an_interrupted_demo_leaves_nothing_behind() -> None:
             assert process.stderr is not None
             assert process.stderr.readline() == "setting up both processes: ready\n"
             os.killpg(process.pid, signal.SIGINT)  # as a terminal's Ctrl-C
-            assert process.stderr.read().endswith("farwrite: interrupted\n")
+            assert process.stderr.read().endswith("farwrite demo: interrupted\n")
             assert process.wait(30) == 130
         finally:
             process.kill()
