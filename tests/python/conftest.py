@@ -57,9 +57,8 @@ def _descriptors() -> set[tuple[str, str]]:
         with contextlib.suppress(FileNotFoundError):
             found.add((descriptor, os.readlink(f"/proc/self/fd/{descriptor}")))
     # matplotlib keeps its fonts open.
-    return {
-        entry for entry in found if not entry[1].startswith("/proc/") and ".ttf" not in entry[1]
-    }
+    fonts = "/matplotlib/mpl-data/fonts/"
+    return {each for each in found if not each[1].startswith("/proc/") and fonts not in each[1]}
 
 
 def _holdings() -> dict[str, set[Any]]:

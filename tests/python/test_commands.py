@@ -12,6 +12,7 @@ from types import ModuleType
 import pytest
 
 from farwrite import cli, commands
+from farwrite_bench import command
 from farwrite_bench.benchmarks import benchmarks
 
 GROUP = "farwrite.commands"
@@ -174,6 +175,10 @@ def test_every_benchmark_has_the_name_of_its_command() -> None:
     assert {name: entry.benchmark.name for name, entry in benchmarks().items()} == {
         name: name for name in benchmarks()
     }
+    commands = argparse.ArgumentParser().add_subparsers()
+    command.add_parser(commands)
+    (kinds,) = (each for each in commands.choices["bench"]._actions if each.choices)
+    assert list(kinds.choices) == sorted(n for n, entry in benchmarks().items() if entry.command)
 
 
 def test_the_list_of_commands_needs_none_of_the_packages_modules() -> None:
@@ -190,4 +195,4 @@ def test_the_list_of_commands_needs_none_of_the_packages_modules() -> None:
         [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True
     )
     loaded = {name.partition(".")[0] for name in ended.stderr.split()}
-    assert loaded & {"farwrite_bench", "farwrite_experiments"} == set()
+    assert loaded & {"farwrite_bench", "farwrite_demo", "farwrite_experiments"} == set()

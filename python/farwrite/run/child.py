@@ -111,7 +111,7 @@ def run_command(
 
 
 def say(text: str) -> None:
-    """Print to standard error. The exit status stays the command's also once its reader is gone."""
+    """Print to standard error. If its reader is gone, only the text is lost, not the status."""
     try:
         print(text, file=sys.stderr, flush=True)
     except OSError:

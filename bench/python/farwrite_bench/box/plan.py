@@ -56,7 +56,7 @@ class BoxPlan:
     """A network gets fewer rounds if it would take longer than this, but one at least."""
     openmpi: OpenMpi | None = None
     why_no_mpi: str = ""
-    """Why there is none, in the rows that need it."""
+    """Why OpenMPI was not found: the text of the rows that need it."""
 
     def network_bytes(self, network: Network) -> int:
         """Return the bytes of a network's parameters; a short run takes a hundredth of them."""
@@ -150,7 +150,7 @@ def plan_of(arguments: argparse.Namespace) -> BoxPlan:
 
 
 def _openmpi(tests: Sequence[str], transports: Sequence[str]) -> tuple[OpenMpi | None, str]:
-    """Find OpenMPI if a plan needs it; otherwise, or without one, return why there is none."""
+    """Find OpenMPI if a plan needs it; the text says why it was needed and not found."""
     if EMULATION not in tests or not {MPI, MPI_SHARED} & {*transports}:
         return None, ""
     try:

@@ -17,8 +17,8 @@ from farwrite_bench.cluster.group import in_turn
 from farwrite_bench.gpu import torch_sharing
 from farwrite_bench.gpu.driver import Driver
 from farwrite_bench.gpu.peer import CHECK, HAND_OVER, WORK, serve
+from farwrite_bench.harness.benchmark import Progress
 
-Progress = Callable[[float, str], None]
 Turn = Callable[[int, int], float]
 """Makes so many transfers of a size, and returns the seconds that they took."""
 TURN_SECONDS = 0.1

@@ -14,8 +14,6 @@ from farwrite_bench.harness.benchmark import Benchmark
 from farwrite_bench.options import add_shared
 from farwrite_bench.record import Record
 from farwrite_bench.report.chart import beside, standalone
-from farwrite_bench.report.files import run_of
-from farwrite_bench.report.results_page import results_page
 from farwrite_bench.table import markdown_table, text_table
 
 if TYPE_CHECKING:
@@ -79,5 +77,8 @@ def run(benchmark: Benchmark[Plan], arguments: argparse.Namespace) -> int:
                 file=sys.stderr,
             )
     if arguments.report is not None:
+        from farwrite_bench.report.files import run_of
+        from farwrite_bench.report.results_page import results_page
+
         write(arguments.report, results_page([run_of(benchmark.name, facts)], papers=False))
     return 0 if benchmark.passed(facts) else 1

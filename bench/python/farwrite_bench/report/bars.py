@@ -54,8 +54,8 @@ def bars(title: str, groups: Sequence[Group], note: str = "", baseline: float | 
         textwrap.wrap(group.name, int((WIDTH - 2 * EDGE) / (LETTER * TEXT))) for group in groups
     ]
     height = len(shown) * STEP + len(groups) * GAP + sum(map(len, names)) * GROUP_LINE
-    chart = Frame(title, height, EDGE, EDGE, note)
-    chart.legend([*dict.fromkeys((bar.key, bar.name) for bar in shown if bar.name)])
+    chart = Frame(title, height, EDGE, note)
+    chart.legend([*dict.fromkeys((bar.key, bar.name) for bar in shown)])
     most = max([bar.value for bar in shown] + [baseline or 0.0, 1e-12])
     most = max([most, *(min(bar.spread[1], 1.5 * most) for bar in shown if bar.spread)])
     room = max((len(bar.text) for bar in shown), default=0) * LETTER * SMALL + 10

@@ -34,7 +34,7 @@ def lines(look: Look, series: Sequence[Series]) -> str:
     names = [textwrap.wrap(each.name, 18, break_long_words=False) for each in series]
     height = max(PLOT, NAME_LINE * sum(map(len, names)) + 10)
     letters = max(len(part) for name in names for part in name)
-    chart = Frame(look.title, height, 0, letters * BOLD * SMALL + 18)
+    chart = Frame(look.title, height, letters * BOLD * SMALL + 18)
     plot = chart.plot(look)
     for each in series:
         own = colour(each.key)

@@ -54,17 +54,17 @@ class Look:
 class Frame:
     """A figure under construction. Its unit is that of the SVG; positions count from the top."""
 
-    def __init__(self, title: str, plot: int, left: float, right: float, note: str = "") -> None:
+    def __init__(self, title: str, plot: int, right: float, note: str = "") -> None:
         # Loaded only where something is drawn: it takes half a second.
         from matplotlib.figure import Figure
 
         self._title = textwrap.wrap(title, int((WIDTH - 2 * EDGE) / (BOLD * LARGE)))
         self._note = textwrap.wrap(note, int((WIDTH - 2 * EDGE) / (LETTER * SMALL)))
-        self._entries: list[list[tuple[str, str]]] = []
-        self._plot, self._left, self._right = plot, left, right
+        self._entries: list[list[tuple[float, str, str]]] = []
+        self._plot, self._right = plot, right
         self._hovers: list[str] = []
         self._figure: Figure = Figure(dpi=72, facecolor="none")
-        self._height = 0.0
+        self._height = 0
 
     def legend(self, entries: Sequence[tuple[str, str]]) -> None:
         """Name series, by their keys, above the plot."""
@@ -74,7 +74,7 @@ class Frame:
             if x + needed > WIDTH - EDGE + 14:
                 self._entries.append([])
                 x = EDGE
-            self._entries[-1].append((key, name))
+            self._entries[-1].append((x, key, name))
             x += needed
 
     def hover(self, text: str) -> str:
@@ -84,7 +84,7 @@ class Frame:
 
     def empty(self, across: tuple[float, float], down: tuple[float, float]) -> Axes:
         """Return axes without a frame."""
-        plot = self._place(0, 12)
+        plot = self._place(EDGE, 12)
         plot.set_axis_off()
         plot.set_xlim(*across)
         plot.set_ylim(*down)
@@ -140,41 +140,38 @@ class Frame:
         body = re.sub(r'<g id="[^"]*"', "<g", body).replace("xlink:href", "href")
         body = re.sub(r" font-family: [^;]+;", "", body)  # which STYLE has
         body = re.sub(r' transform="rotate\(-0 [^"]*"', "", body)
-        return svg(label, with_modes(body.strip()), WIDTH, round(self._height))
+        return svg(label, with_modes(body.strip()), WIDTH, self._height)
 
     def _place(self, left: float, bottom: float) -> Axes:
         """Draw what is above and below the plot, and return the plot."""
         y = 8.0 + TITLE_LINE * len(self._title)
         top = y + LEGEND_LINE * len(self._entries) + 12 + (16 if bottom == BOTTOM else 0)
         floor = top + self._plot
-        self._height = floor + (bottom if not self._note else NOTE_LINE * len(self._note) + 14)
+        self._height = round(floor + (NOTE_LINE * len(self._note) + 14 if self._note else bottom))
         self._top = top
-        self._figure.set_size_inches(WIDTH / 72, round(self._height) / 72)
+        self._figure.set_size_inches(WIDTH / 72, self._height / 72)
         for place, part in enumerate(self._title):
             self._text(EDGE, 26 + TITLE_LINE * place, part, LARGE, INK, weight="bold")
         for row, entries in enumerate(self._entries):
-            x, line = float(EDGE), y + LEGEND_LINE * (row + 1)
-            for key, name in entries:
+            line = y + LEGEND_LINE * (row + 1)
+            for x, key, name in entries:
                 self._rectangle(x + 2, line - 10, 11, colour(key))
                 self._text(x + 21, line, name, TEXT, INK)
-                x += SAMPLE + LETTER * TEXT * len(name)
         for place, part in enumerate(self._note):
             self._text(EDGE, floor + 12 + NOTE_LINE * place, part, SMALL, QUIET)
-        left = max(left, self._left)
-        height = round(self._height)
-        box = (left / WIDTH, 1 - floor / height, (WIDTH - left - self._right) / WIDTH)
-        return self._figure.add_axes((*box, self._plot / height), facecolor="none")
+        across = (WIDTH - left - self._right) / WIDTH
+        box = (left / WIDTH, 1 - floor / self._height, across, self._plot / self._height)
+        return self._figure.add_axes(box, facecolor="none")
 
     def _text(self, x: float, y: float, text: str, size: int, ink: str, **style: Any) -> None:
-        place = x / WIDTH, 1 - y / round(self._height)
+        place = x / WIDTH, 1 - y / self._height
         self._figure.text(*place, text, fontsize=size, color=ink, **style)
 
     def _rectangle(self, x: float, y: float, side: float, ink: str) -> None:
         from matplotlib.patches import Rectangle
 
-        height = round(self._height)
-        corner = x / WIDTH, 1 - (y + side) / height
-        patch = Rectangle(corner, side / WIDTH, side / height, color=ink, linewidth=0)
+        corner = x / WIDTH, 1 - (y + side) / self._height
+        patch = Rectangle(corner, side / WIDTH, side / self._height, color=ink, linewidth=0)
         self._figure.add_artist(patch)
 
 
