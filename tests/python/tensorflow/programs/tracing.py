@@ -6,7 +6,7 @@ A line is a number of steps and a case's name.
 import sys
 
 import numpy as np
-from client import ADDRESSES, PROTOCOL, answer, digest, tf
+from client import ADDRESSES, PROTOCOL, answer, digest, settle, tf
 
 A, B = "/job:ps/task:0", "/job:worker/task:0"
 COUNT = 40_000
@@ -87,6 +87,7 @@ def main():
         for _ in range(int(times)):
             numbers[name] = numbers.get(name, 0) + 1
             result = digest(made[name].step(tf.constant(numbers[name])))  # an eager copy each time
+        settle()
         answer(result)
 
 
