@@ -1,4 +1,5 @@
-// A server, a worker or both, which follows the orders on its standard input.
+// A server, a worker or both: its argument is a message Options as JSON, and its standard input has
+// orders.
 //
 //   connect ADDRESS...    connect to the servers and call each once
 //   open COUNT ADDRESS    open connections one by one, each with one call, and keep them
@@ -8,16 +9,16 @@
 //   end                   report and exit
 //
 // Every order has one line of JSON as its answer; the first line says where the process listens.
-// At the end of its input the process exits. What fails is a sentence on stderr and status 1.
+// What fails, also an input that ends before the order to end, is a sentence on stderr and
+// status 1.
+#include <google/protobuf/util/json_util.h>
 #include <grpcpp/grpcpp.h>
+#include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <fstream>
-#include <iomanip>
 #include <iostream>
 #include <iterator>
 #include <optional>
@@ -25,14 +26,22 @@
 #include <string>
 #include <vector>
 
-#include "connector.h"
-#include "message.h"
-#include "options.h"
+#include "client.h"
+#include "fail.h"
+#include "payload.h"
 #include "server.h"
-#include "tuning.h"
-#include "worker.h"
+
+namespace bench = farwrite::bench;
+namespace json = google::protobuf::util;
 
 namespace {
+
+// Keeps freed memory of large payloads for the next one.
+void tune_malloc() {
+  ::mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the maximum of glibc
+  ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  ::mallopt(M_TOP_PAD, 64 << 20);
+}
 
 // The processor time of this process so far.
 double cpu_seconds() {
@@ -43,162 +52,88 @@ double cpu_seconds() {
 }
 
 // The largest resident memory so far. getrusage also counts the program that started this one.
-long peak_bytes() {
+double peak_bytes() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("VmHWM:")) return std::stol(line.substr(6)) * 1024;
+    if (line.starts_with("VmHWM:")) return std::stod(line.substr(6)) * 1024;
   }
   return 0;
 }
 
-// A line of JSON on standard output.
-class Answer {
- public:
-  Answer& add(const char* name, const std::string& text) {
-    return raw(name) << '"' << text << '"', *this;
-  }
-  Answer& add(const char* name, const std::vector<double>& values) {
-    std::ostream& text = raw(name);
-    for (std::size_t at = 0; at < values.size(); ++at) text << (at == 0 ? "[" : ", ") << values[at];
-    return text << (values.empty() ? "[]" : "]"), *this;
-  }
-  template <typename Number>
-  Answer& add(const char* name, Number value) {
-    return raw(name) << value, *this;
-  }
-  void send() { std::cout << text_.str() << '}' << std::endl; }
-
- private:
-  std::ostream& raw(const char* name) {
-    const bool is_first = text_.tellp() == std::streampos(0);
-    return text_ << (is_first ? "{" : ", ") << '"' << name << "\": " << std::setprecision(12);
-  }
-
-  std::ostringstream text_;
-};
-
-// The process. Every order returns "", or what failed.
-template <typename Message>
-class Process {
- public:
-  explicit Process(const Options& options) : worker_(options), connector_(options) {
-    if (!options.listen.empty()) server_.emplace(options, worker_.payload_bytes());
-  }
-
-  std::string greet(const std::string& listen) {
-    const std::string address = server_ ? server_->start() : "";
-    if (server_ && address.empty()) return "cannot listen at " + listen;
-    Answer()
-        .add("address", address)
-        .add("pid", ::getpid())
-        .add("payload_bytes", worker_.payload_bytes())
-        .add("grpc", grpc::Version())
-        .send();
-    return "";
-  }
-
-  std::string connect(std::istream& words) {
-    const std::vector<std::string> addresses{std::istream_iterator<std::string>(words), {}};
-    std::string problem = worker_.connect(addresses);
-    if (problem.empty()) Answer().add("connected", addresses.size()).send();
-    return problem;
-  }
-
-  std::string open(std::istream& words) {
-    std::size_t count = 0;
-    std::string address;
-    words >> count >> address;
-    std::vector<double> microseconds;
-    std::string problem = connector_.open(address, count, microseconds);
-    if (problem.empty()) Answer().add("microseconds", microseconds).send();
-    return problem;
-  }
-
-  std::string call() {
-    std::string problem = connector_.call_all();
-    if (problem.empty()) Answer().add("called", 1).send();
-    return problem;
-  }
-
-  void start() {
-    cpu_before_ = cpu_seconds();
-    calls_before_ = worker_.calls();
-    Answer().add("started", 1).send();
-  }
-
-  std::string measure(std::istream& words) {
-    double warm_up = 0;
-    double seconds = 0;
-    words >> warm_up >> seconds;
-    Measured measured;
-    std::string problem = worker_.measure(std::chrono::duration<double>(warm_up),
-                                          std::chrono::duration<double>(seconds), measured);
-    if (problem.empty()) {
-      Answer()
-          .add("calls", measured.calls)
-          .add("seconds", measured.seconds)
-          .add("p50_us", measured.p50_us)
-          .add("p99_us", measured.p99_us)
-          .send();
-    }
-    return problem;
-  }
-
-  void end() {
-    Answer()
-        .add("cpu_seconds", cpu_seconds() - cpu_before_)
-        .add("calls", worker_.calls() - calls_before_)
-        .add("served", server_ ? server_->served() : 0)
-        .add("wrong", server_ ? server_->wrong() : 0)
-        .add("peak_bytes", peak_bytes())
-        .send();
-  }
-
- private:
-  Worker<Message> worker_;
-  Connector<Message> connector_;
-  std::optional<Server<Message>> server_;
-  double cpu_before_ = 0;
-  std::uint64_t calls_before_ = 0;
-};
+void send(const google::protobuf::Message& answer) {
+  json::JsonPrintOptions all;
+  all.always_print_primitive_fields = true;
+  all.preserve_proto_field_names = true;
+  std::string line;
+  if (!json::MessageToJsonString(answer, &line, all).ok()) fail("cannot write an answer");
+  std::cout << line << std::endl;
+}
 
 template <typename Message>
-std::string follow_orders(const Options& options) {
-  Process<Message> process(options);
-  std::string problem = process.greet(options.listen);
-  for (std::string line; problem.empty() && std::getline(std::cin, line);) {
+void follow_orders(const bench::Options& options) {
+  Client<Message> client(options);
+  std::optional<Server<Message>> server;
+  bench::Started started;
+  if (!options.listen().empty()) started.set_address(server.emplace(options).address());
+  started.set_pid(::getpid());
+  started.set_grpc(grpc::Version());
+  send(started);
+  double cpu_before = 0;
+  std::uint64_t calls_before = 0;
+  for (std::string line; std::getline(std::cin, line);) {
     std::istringstream words(line);
     std::string order;
     words >> order;
     if (order == "connect") {
-      problem = process.connect(words);
+      client.connect({std::istream_iterator<std::string>(words), {}});
+      send(bench::Done());
     } else if (order == "open") {
-      problem = process.open(words);
+      std::size_t count = 0;
+      std::string address;
+      words >> count >> address;
+      send(client.open(address, count));
     } else if (order == "call") {
-      problem = process.call();
+      client.call_kept();
+      send(bench::Done());
     } else if (order == "start") {
-      process.start();
+      cpu_before = cpu_seconds();
+      calls_before = client.calls();
+      send(bench::Done());
     } else if (order == "measure") {
-      problem = process.measure(words);
+      double warm_up = 0;
+      double seconds = 0;
+      words >> warm_up >> seconds;
+      using Seconds = typename Client<Message>::Seconds;
+      send(client.measure(Seconds(warm_up), Seconds(seconds)));
     } else if (order == "end") {
-      process.end();
-      return "";
+      bench::Ended ended;
+      ended.set_cpu_seconds(cpu_seconds() - cpu_before);
+      ended.set_calls(static_cast<double>(client.calls() - calls_before));
+      ended.set_wrong(server ? static_cast<double>(server->wrong()) : 0);
+      ended.set_peak_bytes(peak_bytes());
+      send(ended);
+      return;
     } else {
-      problem = "unknown order '" + line + "'";
+      fail("unknown order '" + line + "'");
     }
   }
-  return problem.empty() ? "the input ended before the order to end" : problem;
+  fail("the input ended before the order to end");
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::optional<Options> options = parse_options(argc, argv);
-  if (!options) return 2;
+  bench::Options options;
+  const auto parsed = json::JsonStringToMessage(argc == 2 ? argv[1] : "", &options);
+  if (!parsed.ok() || options.buffers().empty()) {
+    fail("the only argument must be a message Options of payloads.proto with buffers, as JSON; " +
+         parsed.ToString());
+  }
   tune_malloc();
-  const std::string problem =
-      options->serialized ? follow_orders<Serialized>(*options) : follow_orders<Plain>(*options);
-  if (problem.empty()) return 0;
-  std::fprintf(stderr, "grpc_payloads: %s\n", problem.c_str());
-  return 1;
+  if (options.serialized()) {
+    follow_orders<Serialized>(options);
+  } else {
+    follow_orders<Plain>(options);
+  }
+  return 0;
 }

@@ -22,12 +22,11 @@ from typing import Any
 
 import farwrite
 from farwrite_bench.grpc.benchmark import BENCHMARK
-from farwrite_bench.grpc.counters import Counters, read_counters
-from farwrite_bench.grpc.payload import plain
+from farwrite_bench.grpc.payload import PLAIN, Payload
 from farwrite_bench.grpc.plan import LATENCY, NON_SERIALIZED, Case
-from farwrite_bench.grpc.rows import make_row
-from farwrite_bench.grpc.transport import FABRICS, OVER_VERBS, STATS, TRANSPORTS
-from farwrite_bench.grpc.turn import figures, start_program
+from farwrite_bench.grpc.process import QUIET, STATS, Counters, read_counters
+from farwrite_bench.grpc.transport import FABRICS, OVER_VERBS, TRANSPORTS
+from farwrite_bench.grpc.turn import case_row, figures
 from farwrite_bench.program import Program
 from farwrite_bench.report.parts import Row
 from farwrite_bench.table import text_table
@@ -46,17 +45,15 @@ OUT = Path("/out")
 
 def case_of(size: int) -> Case:
     """Return the benchmark's case of a payload of `size` bytes, which comes back."""
-    return Case(LATENCY, NON_SERIALIZED, plain(size), 1, 1, True, 1, 1, False)
+    return Case(LATENCY, NON_SERIALIZED, Payload(PLAIN, (size,)), servers=1, workers=1, echo=True)
 
 
-def start(role: str, size: int, address: str, *own: str) -> Program:
+def start(role: str, size: int, address: str, listen: str = "") -> Program:
     """Start the program as `farwrite run --grpc --require` does, without another Python."""
-    arguments = [
-        word
-        for name, value in TRANSPORTS[OVER_VERBS].arguments.items()
-        for word in ("--argument", f"{name}={value}")
-    ]
+    arguments = dict(TRANSPORTS[OVER_VERBS].arguments)
+    options = {"buffers": [size], "listen": listen, "arguments": arguments}
     variables = {
+        **QUIET,
         "LD_PRELOAD": str(COMPONENT),
         "FARWRITE_GRPC_PRELOADED": "1",
         "FARWRITE_GRPC_REQUIRE": "1",
@@ -67,9 +64,9 @@ def start(role: str, size: int, address: str, *own: str) -> Program:
         STATS: str(OUT / f"grpc_{role}_{size}.stats"),
         "no_grpc_proxy": "*",
     }
-    command = [PROGRAM, "--buffers", str(size), *arguments, *own]
     log = OUT / f"grpc_{role}_{size}.log"
-    return start_program(f"{role} of {size} bytes", command, variables, log)
+    command = [PROGRAM, json.dumps(options)]
+    return Program("bench grpc", f"{role} of {size} bytes", command, variables, log=log, own_group=True)
 
 
 def end(program: Program, role: str, size: int, pid: int) -> tuple[Json, Counters]:
@@ -99,7 +96,7 @@ def write(file: Path, content: Json) -> None:
 def serve(address: str) -> None:
     """Serve each size in turn, until the asking guest has ended."""
     for number, size in enumerate(SIZES):
-        with start("server", size, address, "--listen", f"{address}:{PORT + number}") as server:
+        with start("server", size, address, f"{address}:{PORT + number}") as server:
             greeting = server.answer()
             server.ask("start")
             write(OUT / f"grpc_{size}_serves.json", greeting)
@@ -124,7 +121,7 @@ def ask(address: str, peer: str) -> None:
         served = wait_for(OUT / f"grpc_{size}_served.json")
         both = (counters, Counters(**served["counters"]))
         turn = figures(case, [measured], {"worker": [answer], "server": [served["answer"]]})
-        row = make_row(case, TRANSPORTS[OVER_VERBS], {OVER_VERBS: [turn]}, False, None)
+        row = case_row(case, TRANSPORTS[OVER_VERBS], {OVER_VERBS: [turn]})
         # Whatever answered the calls, it is the bytes over Farwrite that were all of them.
         least = measured["calls"] * size
         for side in both:

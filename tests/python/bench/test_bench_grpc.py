@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,16 @@ import pytest
 from bench_command import bench, parsed, result
 from farwrite.errors import FailedPrecondition, InvalidArgument, NotFound, PeerDead
 from farwrite_bench.box import openmpi
-from farwrite_bench.grpc import build, transport
+from farwrite_bench.grpc import build
 from farwrite_bench.grpc.benchmark import BENCHMARK
-from farwrite_bench.grpc.counters import read_counters
-from farwrite_bench.grpc.payload import Scale, random_payload, skewed, uniform
+from farwrite_bench.grpc.build import Tools
+from farwrite_bench.grpc.payload import CATEGORIES, drawn, skewed, uniform
 from farwrite_bench.grpc.plan import GrpcPlan, make_plan
+from farwrite_bench.grpc.process import read_counters
 from farwrite_bench.grpc.rows import FIELDS
-from farwrite_bench.grpc.transport import TRANSPORTS
-from farwrite_bench.grpc.turn import Turn, take_turn
+from farwrite_bench.grpc.transport import TRANSPORTS, Transport
+from farwrite_bench.grpc.turn import take_turn
+from farwrite_bench.report.parts import Row
 
 pytestmark = pytest.mark.timeout(400)  # the first test compiles the program
 
@@ -78,17 +81,21 @@ def plan_of(*words: str) -> GrpcPlan:
     return make_plan(parsed(BENCHMARK, *words))
 
 
-def take(program: Path, tmp_path: Path, *, farwrite: bool) -> Turn:
+def take(program: Path, tmp_path: Path, *, farwrite: bool) -> Row:
     """Take a turn of small payloads."""
-    plan = plan_of("bandwidth", "--quick", "--size", "4K")
+    plan = replace(plan_of("bandwidth", "--quick", "--size", "4K"), tools=Tools(program))
     chosen = TRANSPORTS["farwrite-shm" if farwrite else "tcp"]
-    return take_turn(program, plan.cases[0], chosen, plan, tmp_path)
+    return take_turn(plan, plan.cases[0], chosen, tmp_path)
+
+
+def run_by(monkeypatch: pytest.MonkeyPatch, *wrapper: str) -> None:
+    """Let this run the programs, instead of what runs them over Farwrite."""
+    monkeypatch.setattr(Transport, "command", lambda _, *program, required: [*wrapper, *program])
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, counters: dict[str, object]) -> None:
     """Let programs over Farwrite run without it, and report these counters."""
-    wrapper = (sys.executable, "-c", COUNTING, json.dumps(counters))
-    monkeypatch.setattr(transport, "RUN", wrapper)
+    run_by(monkeypatch, sys.executable, "-c", COUNTING, json.dumps(counters))
 
 
 def test_transports_take_turns_in_every_benchmark_of_the_program(
@@ -160,18 +167,21 @@ def test_mpi_answers_the_same_requests(tmp_path: Path, program: Path) -> None:
 
 
 def test_the_schemes_have_the_sizes_of_the_papers() -> None:
-    assert uniform(Scale()).bytes == 3_030_040
-    assert skewed(Scale(), "large").bytes == 6_030_010
-    assert sorted(skewed(Scale(), "small").buffers) == [10] * 6 + [10_000] * 3 + [1_000_000]
-    assert sorted(skewed(Scale(), "medium").buffers) == [10] + [10_000] * 6 + [1_000_000] * 3
-    assert len(skewed(Scale(iovec_count=7), "large").buffers) == 7
+    def sizes(order: list[str]) -> list[int]:
+        return [CATEGORIES[category] for category in order]
+
+    assert sum(sizes(uniform(10))) == 3_030_040
+    assert sum(sizes(skewed(10, "large"))) == 6_030_010
+    assert sorted(sizes(skewed(10, "small"))) == [10] * 6 + [10_000] * 3 + [1_000_000]
+    assert sorted(sizes(skewed(10, "medium"))) == [10] + [10_000] * 6 + [1_000_000] * 3
+    assert len(skewed(7, "large")) == 7
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_random_payload_has_two_categories_and_repeats(seed: int) -> None:
-    found = random_payload(Scale(iovec_count=3), ("small", "large"), seed)
-    assert set(found.buffers) == {10, 1_000_000}
-    assert found == random_payload(Scale(iovec_count=3), ("small", "large"), seed)
+    found = drawn(3, ("small", "large"), seed)
+    assert set(found) == {"small", "large"}
+    assert found == drawn(3, ("small", "large"), seed)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +219,7 @@ def test_a_bad_option_is_named(
 def test_a_farwrite_turn_without_counters_is_refused(
     tmp_path: Path, program: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transport, "RUN", ())
+    run_by(monkeypatch)
     with pytest.raises(FailedPrecondition, match=r"server 0 .* wrote no counters of Farwrite"):
         take(program, tmp_path, farwrite=True)
 
@@ -220,9 +230,9 @@ def test_copies_are_those_of_all_processes(
     pretend(
         monkeypatch, {**COUNTERS, "staged_bytes": 300, "borrowed_bytes": 200, "message_bytes": 250}
     )
-    assert take(program, tmp_path, farwrite=True).copies == 1
+    assert take(program, tmp_path, farwrite=True)["copies"] == 1
     pretend(monkeypatch, {**COUNTERS, "read_bytes": 1000})
-    assert take(program, tmp_path, farwrite=True).copies == 1
+    assert take(program, tmp_path, farwrite=True)["copies"] == 1
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,14 @@ import resource
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bench_command import parsed
 from farwrite.errors import InvalidArgument, NotFound
-from farwrite_bench.grpc import build
+from farwrite_bench.grpc import build, connect
 from farwrite_bench.grpc.benchmark import BENCHMARK
-from farwrite_bench.grpc.connect import ConnectBenchmark, private_bytes
+from farwrite_bench.grpc.connect import private_bytes
 from farwrite_bench.grpc.plan import (
     BENCHMARKS,
     CONNECT,
@@ -26,15 +25,16 @@ from farwrite_bench.grpc.plan import (
     expected_seconds,
     make_plan,
 )
-from farwrite_bench.grpc.qps import Scenario, make_row
-from farwrite_bench.grpc.rows import empty_row, is_as_fast
+from farwrite_bench.grpc.qps import Scenario, figures, is_as_fast, scenario_row
+from farwrite_bench.grpc.rows import make_row
 from farwrite_bench.grpc.run import run
 from farwrite_bench.grpc.transport import MPI, TRANSPORTS
 from farwrite_bench.record import Record
+from farwrite_bench.report.parts import Row
 
 LONGEST_RUN = 600
 """Seconds of the command without options."""
-SCENARIO = Scenario("UNARY", 2, "serialized", 1024)
+SCENARIO = Scenario("UNARY", 2, "serialized")
 
 
 def plan_of(*words: str) -> GrpcPlan:
@@ -42,14 +42,16 @@ def plan_of(*words: str) -> GrpcPlan:
     return make_plan(parsed(BENCHMARK, *words))
 
 
-def result(qps: float) -> dict[str, Any]:
-    """Return what gRPC's driver reports of one second at this rate."""
+def turn(qps: float) -> Row:
+    """Return the figures of one second at this rate, as gRPC's driver reports it."""
     used = {"timeUser": 0.25, "timeSystem": 0.25, "timeElapsed": 1.0}
-    return {
-        "summary": {"qps": qps, "latency50": 2e5, "latency99": 4e5},
-        "clientStats": [used],
-        "serverStats": [used],
-    }
+    return figures(
+        {
+            "summary": {"qps": qps, "latency50": 2e5, "latency99": 4e5},
+            "clientStats": [used],
+            "serverStats": [used],
+        }
+    )
 
 
 def hide_the_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,9 +97,8 @@ def test_more_connections_than_descriptors_are_refused(
     monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 1024))
     plan = plan_of("connect", "--connections", "1000")
     assert plan.connect is not None
-    benchmark = ConnectBenchmark(plan, plan.connect, tmp_path / "never started", tmp_path)
     with pytest.raises(InvalidArgument, match=r"ulimit -Hn"):
-        benchmark.rows(lambda *_: None)
+        connect.rows(plan, plan.connect, lambda _: None, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -117,27 +118,26 @@ def test_a_rate_below_tcps_counts_only_within_noise(
 
 
 def test_a_qps_row_compares_the_turns_of_one_round() -> None:
-    results = {
-        (SCENARIO, "tcp"): [result(10_000), result(20_000), result(10_000)],
-        (SCENARIO, "farwrite-shm"): [result(15_000), result(22_000), result(9_000)],
+    turns = {
+        "tcp": [turn(10_000), turn(20_000), turn(10_000)],
+        "farwrite-shm": [turn(15_000), turn(22_000), turn(9_000)],
     }
-    row = make_row(SCENARIO, TRANSPORTS["farwrite-shm"], results)
+    row = scenario_row(SCENARIO, TRANSPORTS["farwrite-shm"], turns)
     assert (row["rpc_s"], row["p50_us"], row["p99_us"]) == (15_000, 200, 400)
     assert row["ratio_to_tcp"] == pytest.approx(1.1)
     assert row["ratio_spread"] == [pytest.approx(0.9), pytest.approx(1.5)]
     assert row["cpu_s_per_gb"] == pytest.approx(1 / (15_000 * 2 * 1024 / 1e9))
     assert row["server_cpu_s_per_gb"] == pytest.approx(row["cpu_s_per_gb"] / 2)
     assert row["target_met"] is True
-    base = make_row(SCENARIO, TRANSPORTS["tcp"], results)
+    base = scenario_row(SCENARIO, TRANSPORTS["tcp"], turns)
     assert (base["ratio_to_tcp"], base["target"]) == (1, None)
 
 
 def test_receivers_of_two_sizes_are_two_cases() -> None:
     rows = []
     for made in plan_of("receiver", "--size", "1K,16M").cases:
-        row = empty_row(RECEIVER, TRANSPORTS["farwrite-shm"])
-        row.update(size=made.payload.bytes, reads=made.reads, ratio_to_tcp=2.0)
-        rows.append(row)
+        found = {"size": made.payload.bytes, "reads": made.reads, "ratio_to_tcp": 2.0}
+        rows.append(make_row(RECEIVER, TRANSPORTS["farwrite-shm"], **found))
     cases = [gain.case for gain in BENCHMARK.gains({"rows": rows})]
     assert len({*cases}) == len(rows) == 4, cases
 
@@ -157,12 +157,15 @@ def test_what_is_missing_has_rows_that_are_skipped(
         raise NotFound("no OpenMPI")
 
     hide_the_checkout(tmp_path, monkeypatch)
-    monkeypatch.setattr(build, "build", lambda: tmp_path)
+    program = tmp_path / "program"
+    program.write_text('#!/bin/sh\necho \'{"pid": 1, "address": "", "grpc": "1.51"}\'\n')
+    program.chmod(0o755)
+    monkeypatch.setattr(build, "build", lambda: program)
     monkeypatch.setattr(build.openmpi, "find", no_openmpi)
     record = Record("grpc", quick=True)
     everything = BENCHMARK.plan(parsed(BENCHMARK, "--transport", "tcp"), record)
     assert everything.tools.qps is None
-    assert record.notes[-1] == everything.tools.no_qps
+    assert record.notes[-1] == everything.tools.missing["qps"]
     latency = BENCHMARK.plan(
         parsed(BENCHMARK, "latency", "--transport", MPI, "--size", "64"), record
     )
@@ -171,7 +174,7 @@ def test_what_is_missing_has_rows_that_are_skipped(
     facts = {"rows": rows}
     assert [(row["benchmark"], row["skipped"]) for row in rows] == [
         ("latency", "no OpenMPI"),
-        ("qps", everything.tools.no_qps),
+        ("qps", everything.tools.missing["qps"]),
     ]
     shown = [cells for table in BENCHMARK.tables for cells in table.cells(facts)]
     assert shown[0][2:4] == ["mpi", "skipped"]

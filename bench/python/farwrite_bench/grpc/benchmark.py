@@ -9,32 +9,20 @@ from typing import Any
 
 from farwrite.cli_parser import did_you_mean
 from farwrite.units import format_size, parse_seconds
+from farwrite_bench.grpc import plan as of
 from farwrite_bench.grpc.build import find_tools
 from farwrite_bench.grpc.connect import IDLE
-from farwrite_bench.grpc.payload import CATEGORIES, LARGE, PLAIN, SCHEMES, SEED, Scale
+from farwrite_bench.grpc.payload import BUFFERS, CATEGORIES, LARGE, PLAIN, SCHEMES, SEED
 from farwrite_bench.grpc.plan import (
     BANDWIDTH,
-    BENCHMARKS,
     CONNECT,
-    CONNECT_QUICK,
-    CONNECT_SHORT,
-    FRESH,
-    FULL,
     LATENCY,
     MIMIC,
-    MODES,
-    PAYLOADS,
     PS_THROUGHPUT,
     QPS,
-    QPS_ROUNDS,
-    QPS_SECONDS,
-    QUICK,
     RECEIVER,
-    SHORT,
-    GrpcPlan,
-    expected_seconds,
-    make_plan,
 )
+from farwrite_bench.grpc.process import SERVER, WORKER
 from farwrite_bench.grpc.rows import compared
 from farwrite_bench.grpc.run import run
 from farwrite_bench.grpc.transport import MPI, TCP, TRANSPORTS
@@ -67,18 +55,17 @@ NOTES = (
     " one round reached TCP's.",
 )
 DEFAULT_TRANSPORTS = ", ".join(key for key, each in TRANSPORTS.items() if each.is_default)
-ROLES = ("server", "worker")
 
 
-def plan(arguments: argparse.Namespace, record: Record) -> GrpcPlan:
+def plan(arguments: argparse.Namespace, record: Record) -> of.GrpcPlan:
     """Make the plan from the options, and find the programs that it runs."""
-    made = make_plan(arguments)
+    made = of.make_plan(arguments)
     tools = find_tools(
         mpi=any(transport.key == MPI for transport in made.transports),
         qps=made.qps is not None,
         must_have_qps=QPS in arguments.benchmark,
     )
-    record.notes += tools.notes
+    record.notes += tools.missing.values()
     return replace(made, tools=tools)
 
 
@@ -105,35 +92,28 @@ def case(row: Row) -> str:
     return f"{payload}, {row['mode']}"
 
 
+def _gain(named: str, row: Row) -> Gain:
+    return Gain(named, row["ratio_to_tcp"], "gRPC over TCP")
+
+
 def gains(facts: Facts) -> list[Gain]:
     """Compare every row of Farwrite with TCP."""
     return [
-        Gain(
-            f"gRPC {row['benchmark']}: {case(row)}, {row['transport']}",
-            row["ratio_to_tcp"],
-            "gRPC over TCP",
-        )
+        _gain(f"gRPC {row['benchmark']}: {case(row)}, {row['transport']}", row)
         for row in compared(facts)
     ]
 
 
 def cards(facts: Facts) -> list[Card]:
     """Choose the largest gain of latency and of throughput."""
-    return [
-        card
-        for benchmark, what in (
-            (LATENCY, "less latency of a gRPC call than over TCP"),
-            (PS_THROUGHPUT, "gRPC calls a second to parameter servers, beside TCP"),
-        )
-        for card in largest(
-            [
-                Gain(case(row), row["ratio_to_tcp"], "gRPC over TCP")
-                for row in compared(facts)
-                if row["benchmark"] == benchmark
-            ],
-            what,
-        )
-    ]
+    found: list[Card] = []
+    for benchmark, what in (
+        (LATENCY, "less latency of a gRPC call than over TCP"),
+        (PS_THROUGHPUT, "gRPC calls a second to parameter servers, beside TCP"),
+    ):
+        rows = [row for row in compared(facts) if row["benchmark"] == benchmark]
+        found += largest([_gain(case(row), row) for row in rows], what)
+    return found
 
 
 def _of(benchmark: str, **wanted: object) -> Callable[[Row], bool]:
@@ -164,7 +144,7 @@ def _by_role(head: str, key: str) -> Iterator[Column]:
     def of_role(role: str) -> Column:
         return Column(f"{role} {head}", lambda row: (row.get(key) or {}).get(role), ".0f")
 
-    return map(of_role, ROLES)
+    return map(of_role, (SERVER, WORKER))
 
 
 def _spread(key: str) -> Column:
@@ -278,8 +258,8 @@ def _beside_tcp(benchmark: str, title: str) -> Chart:
 
 
 CHARTS: tuple[Chart, ...] = (
-    *(_by_size(LATENCY, mode, "p50_us", "µs", duration) for mode in MODES),
-    *(_by_size(BANDWIDTH, mode, "gb_s", "GB/s", rate) for mode in MODES),
+    *(_by_size(LATENCY, mode, "p50_us", "µs", duration) for mode in of.MODES),
+    *(_by_size(BANDWIDTH, mode, "gb_s", "GB/s", rate) for mode in of.MODES),
     _beside_tcp(LATENCY, "Latency: how many times less than over TCP"),
     _beside_tcp(BANDWIDTH, "Bandwidth: how many times that of TCP"),
     _beside_tcp(PS_THROUGHPUT, "Parameter servers: calls a second, times TCP's"),
@@ -294,10 +274,10 @@ CHARTS: tuple[Chart, ...] = (
 
 
 def _benchmark(text: str) -> str:
-    if text not in BENCHMARKS:
-        hint = did_you_mean(text, BENCHMARKS)
+    if text not in of.BENCHMARKS:
+        hint = did_you_mean(text, of.BENCHMARKS)
         raise argparse.ArgumentTypeError(
-            f"no benchmark {text!r}{hint or '; use ' + ', '.join(BENCHMARKS)}"
+            f"no benchmark {text!r}{hint or '; use ' + ', '.join(of.BENCHMARKS)}"
         )
     return text
 
@@ -310,8 +290,7 @@ def _argument(text: str) -> tuple[str, int]:
 
 
 def _nodes(text: str) -> int:
-    nodes = count(text)
-    if nodes < 2:
+    if (nodes := count(text)) < 2:
         raise argparse.ArgumentTypeError("1 node has no other node to call; use 2 or more")
     return nodes
 
@@ -339,7 +318,7 @@ def _add_benchmarks(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         type=_benchmark,
         metavar="BENCHMARK",
-        help=f"one or more of {', '.join(BENCHMARKS)} (default: all)",
+        help=f"one or more of {', '.join(of.BENCHMARKS)} (default: all)",
     )
 
 
@@ -377,7 +356,7 @@ BENCHMARK = Benchmark(
             "payloads",
             option.chosen("--scheme", SCHEMES, "all; with --size, none", filled=False),
             option.chosen(
-                *("--mode", MODES, "both for latency with a scheme, else non-serialized"),
+                *("--mode", of.MODES, "both for latency with a scheme, else non-serialized"),
                 filled=False,
             ),
             Option(
@@ -387,16 +366,16 @@ BENCHMARK = Benchmark(
                 kind=_sizes,
                 metavar="64,1K,...",
             ),
-            Option("--iovec-count", "buffers of a payload", Scale().iovec_count, kind=count),
+            Option("--iovec-count", "buffers of a payload", BUFFERS, kind=count),
             *(
                 Option(
                     f"--{category}",
                     f"bytes of a {category} buffer",
-                    Scale().bytes_of(category),
+                    default,
                     kind=size,
                     metavar="BYTES",
                 )
-                for category in CATEGORIES
+                for category, default in CATEGORIES.items()
             ),
             Option(
                 "--bias",
@@ -408,7 +387,7 @@ BENCHMARK = Benchmark(
             Option(
                 "--category",
                 "random: a category to choose from; two are needed",
-                CATEGORIES,
+                tuple(CATEGORIES),
                 choices=CATEGORIES,
                 many=True,
                 shown="all",
@@ -417,8 +396,8 @@ BENCHMARK = Benchmark(
             Option(
                 "--payload",
                 "fresh: every call allocates its payload; reused: all calls send one",
-                FRESH,
-                choices=PAYLOADS,
+                of.FRESH,
+                choices=of.PAYLOADS,
             ),
         ),
         *option.group(
@@ -432,8 +411,8 @@ BENCHMARK = Benchmark(
             Option(
                 "--connections",
                 "idle connections of the connect benchmark",
-                CONNECT_SHORT.idle,
-                CONNECT_QUICK.idle,
+                of.CONNECT_SHORT.idle,
+                of.CONNECT_QUICK.idle,
                 kind=count,
             ),
             Option("--nodes", "of mimic", 3, kind=_nodes),
@@ -442,28 +421,29 @@ BENCHMARK = Benchmark(
             "length",
             Option(
                 "--full",
-                f"the times of TF-gRPC-Bench: {FULL.warm_up:g} s to warm up, {FULL.seconds:g} s,"
-                f" the mean of {FULL.rounds} rounds; takes hours unless other options select less",
+                f"the times of TF-gRPC-Bench: {of.FULL.warm_up:g} s to warm up,"
+                f" {of.FULL.seconds:g} s, the mean of {of.FULL.rounds} rounds; takes hours unless"
+                " other options select less",
             ),
             Option(
                 "--rounds",
                 "turns of each transport",
                 kind=count,
-                shown=f"{SHORT.rounds}, of connect {CONNECT_SHORT.rounds}, of qps {QPS_ROUNDS};"
-                f" --quick: {QUICK.rounds}",
+                shown=f"{of.SHORT.rounds}, of connect {of.CONNECT_SHORT.rounds}, of qps"
+                f" {of.QPS_SHORT.rounds}; --quick: {of.QUICK.rounds}",
             ),
             Option(
                 "--seconds",
                 "measured seconds of a turn",
                 kind=_seconds,
                 metavar="S",
-                shown=f"{SHORT.seconds:g}, of qps {QPS_SECONDS}; --quick: {QUICK.seconds:g},"
-                " of qps 1",
+                shown=f"{of.SHORT.seconds:g}, of qps {of.QPS_SHORT.seconds};"
+                f" --quick: {of.QUICK.seconds:g}, of qps {of.QPS_QUICK.seconds}",
             ),
         ),
     ),
     plan=plan,
-    seconds=expected_seconds,
+    seconds=of.expected_seconds,
     measure=run,
     settings=lambda _: {},
     summary=lambda plan: (

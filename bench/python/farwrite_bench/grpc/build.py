@@ -7,12 +7,14 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from farwrite.errors import NotFound
 from farwrite_bench.box import openmpi
+from farwrite_bench.cache import cache_folder
 
 SOURCES = Path(__file__).parent / "program"
 SYSTEM = (Path("/usr"), Path("/usr/local"))
@@ -24,24 +26,20 @@ HINT = (
     "on Debian 12, `apt install g++ cmake libgrpc++-dev protobuf-compiler-grpc`; in a checkout of"
     " Farwrite, `tools/fetch_grpc.sh` unpacks gRPC without root"
 )
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
 class Tools:
-    """The programs of others that a run needs, and why one of them is missing."""
+    """The programs that a run needs."""
 
     payloads: Path = Path()
     """The gRPC program of this benchmark."""
     openmpi: openmpi.OpenMpi | None = None
-    no_openmpi: str = ""
     qps: Path | None = None
     """The folder of gRPC's own benchmark."""
-    no_qps: str = ""
-
-    @property
-    def notes(self) -> list[str]:
-        """Why rows are skipped."""
-        return list(filter(None, (self.no_openmpi, self.no_qps)))
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """Why a program is missing, by its name here: its rows are skipped."""
 
 
 def find_tools(*, mpi: bool, qps: bool, must_have_qps: bool) -> Tools:
@@ -52,20 +50,20 @@ def find_tools(*, mpi: bool, qps: bool, must_have_qps: bool) -> Tools:
     NotFound
         If gRPC is missing, or its own benchmark that the run must have.
     """
-    found_mpi, no_openmpi, found_qps, no_qps = None, "", None, ""
-    if qps:
+    missing: dict[str, str] = {}
+
+    def look(name: str, find: Callable[[], Found]) -> Found | None:
         try:
-            found_qps = find_qps()
+            return find()
         except NotFound as error:
-            if must_have_qps:
+            if name == "qps" and must_have_qps:
                 raise
-            no_qps = str(error)
-    if mpi:
-        try:
-            found_mpi = openmpi.find()
-        except NotFound as error:
-            no_openmpi = str(error)
-    return Tools(build(), found_mpi, no_openmpi, found_qps, no_qps)
+            missing[name] = str(error)
+            return None
+
+    found_qps = look("qps", find_qps) if qps else None
+    found_mpi = look("openmpi", openmpi.find) if mpi else None
+    return Tools(build(), found_mpi, found_qps, missing)
 
 
 def build(fetch: bool = True) -> Path:
@@ -86,7 +84,7 @@ def build(fetch: bool = True) -> Path:
     cmake = shutil.which("cmake", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     if cmake is None:
         raise NotFound(f"bench grpc: there is no cmake; {HINT}")
-    folder = checkout / "build/grpc_bench" if checkout else _cache() / "grpc_bench"
+    folder = checkout / "build/grpc_bench" if checkout else cache_folder() / "grpc_bench"
     folder.mkdir(parents=True, exist_ok=True)
     executable = folder / "grpc_payloads"
     if not executable.exists():
@@ -130,15 +128,9 @@ def _checkouts() -> Iterator[Path]:
             yield candidate
 
 
-def _cache() -> Path:
-    named = os.environ.get("FARWRITE_CACHE")
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(named) if named else Path(base) / "farwrite"
-
-
 def _run(command: Sequence[str], folder: Path, seconds: int, what: str) -> None:
     try:
-        done = subprocess.run(
+        subprocess.run(
             list(command),
             cwd=folder,
             stdin=subprocess.DEVNULL,
@@ -146,10 +138,10 @@ def _run(command: Sequence[str], folder: Path, seconds: int, what: str) -> None:
             stderr=subprocess.STDOUT,
             text=True,
             timeout=seconds,
-            check=False,
+            check=True,
         )
     except subprocess.TimeoutExpired:
         raise NotFound(f"bench grpc: {what} within {seconds} s; {HINT}") from None
-    if done.returncode != 0:
-        tail = "".join(f"\n    {line[:300]}" for line in done.stdout.splitlines()[-12:])
-        raise NotFound(f"bench grpc: {what}; {HINT}; the end of `{command[0]}`:{tail}")
+    except subprocess.CalledProcessError as error:
+        tail = "".join(f"\n    {line[:300]}" for line in error.stdout.splitlines()[-12:])
+        raise NotFound(f"bench grpc: {what}; {HINT}; the end of `{command[0]}`:{tail}") from None

@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import resource
 import statistics
-import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from farwrite.errors import FailedPrecondition, InvalidArgument
-from farwrite_bench.grpc.counters import read_counters
 from farwrite_bench.grpc.payload import PLAIN
-from farwrite_bench.grpc.plan import (
-    CONNECT,
-    FIRST_SIZE,
-    NON_SERIALIZED,
-    ConnectPlan,
-    GrpcPlan,
-)
-from farwrite_bench.grpc.rows import MOST_CONNECT_TIME, MOST_IDLE_BYTES, empty_row, set_target
-from farwrite_bench.grpc.transport import STATS, TCP, Transport
-from farwrite_bench.grpc.turn import Begin, listen_address, settings_of_grpc, start_program
-from farwrite_bench.program import Program
+from farwrite_bench.grpc.plan import CONNECT, FIRST_SIZE, NON_SERIALIZED, ConnectPlan, GrpcPlan
+from farwrite_bench.grpc.process import SERVER, WORKER, Payloads, end, running
+from farwrite_bench.grpc.rows import Begin, in_turn, make_row, set_target
+from farwrite_bench.grpc.transport import TCP, Transport
+from farwrite_bench.ratio import percentile
 from farwrite_bench.report.parts import Row
 
 FIRST, NEW, IDLE = "first", "new", "idle"
@@ -32,129 +22,80 @@ FIRST, NEW, IDLE = "first", "new", "idle"
 SPARE_DESCRIPTORS = 200
 SETTLING = 16
 """Connections that are open before memory is read for the first time."""
-IDLE_TARGET = f"<= {MOST_IDLE_BYTES >> 10} KiB above tcp"
-TIME_TARGET = f"<= {MOST_CONNECT_TIME} of tcp's"
+MOST_TIME = 1.1
+"""A connection's time, as a multiple of TCP's."""
+MOST_IDLE_BYTES = 64 << 10
+"""An idle connection's memory on each side, above TCP's."""
 
 
-@dataclass(frozen=True)
-class Opened:
-    """Microseconds of a turn's connections, each with its first call."""
+def rows(plan: GrpcPlan, connect: ConnectPlan, begin: Begin, logs: Path) -> list[Row]:
+    """Measure what connections cost, and return a row of each kind for each transport.
 
-    first: float
-    new: list[float]
+    Raises
+    ------
+    InvalidArgument
+        If the process may not have so many descriptors.
+    FailedPrecondition
+        If a connection that should have been upgraded stayed on TCP.
+    """
+    _allow_descriptors(connect.idle + SPARE_DESCRIPTORS)
+    transports = plan.transports_of(CONNECT)
 
+    def open_some(transport: Transport) -> list[float]:
+        """Return the microseconds of each connection with its first call."""
+        begin(f"{CONNECT} open {transport.key}")
+        with _pair(plan, transport, 1 + connect.opened, logs) as (server, worker):
+            turns = [worker.ask("open", n, server.address) for n in (1, connect.opened)]
+            return [each for turn in turns for each in turn["microseconds"]]
 
-class ConnectBenchmark:
-    """Measures what a plan's connections cost."""
-
-    def __init__(self, plan: GrpcPlan, connect: ConnectPlan, executable: Path, logs: Path) -> None:
-        self.grpc = ""
-        self._plan, self._connect = plan, connect
-        self._executable, self._logs = executable, logs
-        self._transports = plan.transports_of(CONNECT, NON_SERIALIZED)
-
-    def rows(self, begin: Begin) -> list[Row]:
-        """Measure, and return a row of each kind for each transport.
-
-        Raises
-        ------
-        InvalidArgument
-            If the process may not have so many descriptors.
-        FailedPrecondition
-            If a connection that should have been upgraded stayed on TCP.
-        """
-        _allow_descriptors(self._connect.idle + SPARE_DESCRIPTORS)
-        turns: dict[str, list[Opened]] = {}
-        for number in range(self._connect.rounds):
-            order = self._transports if number % 2 == 0 else self._transports[::-1]
-            for transport in order:
-                self._show(begin, transport, "open")
-                turns.setdefault(transport.key, []).append(self._open(transport))
-        held = {}
-        for transport in self._transports:
-            self._show(begin, transport, "idle")
-            held[transport.key] = self._hold(transport)
-        return [
-            *(_time_row(FIRST, each, turns) for each in self._transports),
-            *(_time_row(NEW, each, turns) for each in self._transports),
-            *(_idle_row(each, held, self._connect.idle) for each in self._transports),
-        ]
-
-    def _show(self, begin: Begin, transport: Transport, what: str) -> None:
-        seconds = self._connect.seconds(transport) / (self._connect.rounds + 1)
-        begin(f"{CONNECT} {what} {transport.key}", seconds)
-
-    def _open(self, transport: Transport) -> Opened:
-        with self._pair(transport, 1 + self._connect.opened) as (worker, address, _):
-            (first,) = worker.ask("open", 1, address)["microseconds"]
-            new = worker.ask("open", self._connect.opened, address)["microseconds"]
-            return Opened(first, new)
-
-    def _hold(self, transport: Transport) -> dict[str, float]:
+    def hold(transport: Transport) -> dict[str, float]:
         """Return the memory of an idle connection on each side."""
-        idle = self._connect.idle
-        with self._pair(transport, SETTLING + idle) as (worker, address, pids):
-            worker.ask("open", SETTLING, address)
-            worker.ask("call")
-            before = {role: private_bytes(pid) for role, pid in pids.items()}
-            worker.ask("open", idle, address)
-            worker.ask("call")
-            return {role: (private_bytes(pid) - before[role]) / idle for role, pid in pids.items()}
+        begin(f"{CONNECT} idle {transport.key}")
+        with _pair(plan, transport, SETTLING + connect.idle, logs) as (server, worker):
+            used = []
+            for count in (SETTLING, connect.idle):
+                worker.ask("open", count, server.address)
+                worker.ask("call")
+                used.append((private_bytes(server.pid), private_bytes(worker.pid)))
+            grown = [(after - before) / connect.idle for before, after in zip(*used, strict=True)]
+            return dict(zip((SERVER, WORKER), grown, strict=True))
 
-    @contextlib.contextmanager
-    def _pair(
-        self, transport: Transport, connections: int
-    ) -> Iterator[tuple[Program, str, dict[str, int]]]:
-        """Start a server and a worker; yield the worker, the server's address and both pids.
+    turns = in_turn(transports, connect.rounds, open_some)
+    held = {transport.key: hold(transport) for transport in transports}
+    first = {key: [turn[:1] for turn in of] for key, of in turns.items()}
+    new = {key: [turn[1:] for turn in of] for key, of in turns.items()}
+    return [
+        *(_time_row(FIRST, each, first) for each in transports),
+        *(_time_row(NEW, each, new) for each in transports),
+        *(_idle_row(each, held, connect.idle) for each in transports),
+    ]
 
-        At the end, all connections must have been upgraded.
-        """
-        with contextlib.ExitStack() as stack:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="farwrite-grpc-")))
 
-            def start(role: str, *own: str) -> Program:
-                command = transport.command(
-                    str(self._executable),
-                    *("--buffers", str(FIRST_SIZE)),
-                    *settings_of_grpc(self._plan.arguments_of(transport)),
-                    *own,
-                    required=False,
+@contextlib.contextmanager
+def _pair(
+    plan: GrpcPlan, transport: Transport, connections: int, logs: Path
+) -> Iterator[tuple[Payloads, Payloads]]:
+    """Start a server and a worker; at the end all connections must have been upgraded."""
+    members = {SERVER: 1, WORKER: 1}
+    with running(
+        plan, transport, CONNECT, members, logs, required=False, buffers=[FIRST_SIZE]
+    ) as started:
+        (server,), (worker,) = started[SERVER], started[WORKER]
+        yield server, worker
+        # A call behind the upgrade, so that no connection ends in the middle of it.
+        worker.ask("call")
+        end(started)
+        for process in (worker, server) if transport.is_farwrite else ():
+            counters = process.counters()
+            if counters.upgraded != connections:
+                raise FailedPrecondition(
+                    f"bench grpc: {process.name} upgraded {counters.upgraded} of {connections}"
+                    " connections, so the figures would not be Farwrite's; run the command again,"
+                    " and report this if it repeats"
                 )
-                return stack.enter_context(
-                    start_program(
-                        f"{role} of {CONNECT}, over {transport.key}",
-                        command,
-                        {**transport.variables, STATS: str(folder / role)},
-                        self._logs / f"{transport.key}-{role}.log",
-                    )
-                )
-
-            address = listen_address(transport, self._plan.host, folder, 0)
-            members = {"server": start("server", "--listen", address), "worker": start("worker")}
-            greetings = {role: each.answer() for role, each in members.items()}
-            self.grpc = greetings["server"]["grpc"]
-            # What runs a program has another process number.
-            pids = {role: greeting["pid"] for role, greeting in greetings.items()}
-            yield members["worker"], greetings["server"]["address"], pids
-            # A call behind the upgrade, so that no connection ends in the middle of it.
-            members["worker"].ask("call")
-            for role in ("worker", "server"):
-                members[role].ask("end")
-                members[role].wait()
-            if not transport.is_farwrite:
-                return
-            for role, member in members.items():
-                counters = read_counters(folder / role, pids[role], member.name)
-                if counters.upgraded != connections:
-                    stayed = ", ".join(f"{each}: {why}" for why, each in counters.stayed.items())
-                    raise FailedPrecondition(
-                        f"bench grpc: {member.name} upgraded {counters.upgraded} of {connections}"
-                        f" connections (stayed with TCP: {stayed or 'none'}), so the figures would"
-                        " not be Farwrite's; run the command again, and report this if it repeats"
-                    )
 
 
-def private_bytes(pid: int) -> int:
+def private_bytes(pid: int | None) -> int:
     """Return the memory that is a process's own, and its share of shared memory.
 
     That is the proportional set size of anonymous memory and of shared memory; files are left out.
@@ -179,38 +120,33 @@ def _allow_descriptors(wanted: int) -> None:
 
 
 def _row(kind: str, transport: Transport) -> Row:
-    row = empty_row(CONNECT, transport)
-    row.update(scheme=PLAIN, mode=NON_SERIALIZED, size=FIRST_SIZE, connection=kind)
-    return row
+    known = {"scheme": PLAIN, "mode": NON_SERIALIZED, "size": FIRST_SIZE}
+    return make_row(CONNECT, transport, **known, connection=kind)
 
 
-def _time_row(kind: str, transport: Transport, turns: dict[str, list[Opened]]) -> Row:
-    def of_round(turn: Opened) -> float:
-        return turn.first if kind == FIRST else statistics.median(turn.new)
-
+def _time_row(kind: str, transport: Transport, turns: Mapping[str, list[list[float]]]) -> Row:
     row = _row(kind, transport)
-    mine = turns[transport.key]
-    samples = sorted(
-        each for turn in mine for each in ([turn.first] if kind == FIRST else turn.new)
-    )
-    row["p50_us"] = statistics.median(samples)
-    row["p99_us"] = samples[math.ceil(0.99 * len(samples)) - 1]
-    row["rounds"] = [{"p50_us": of_round(turn)} for turn in mine]
+    samples = [each for turn in turns[transport.key] for each in turn]
+    medians = {key: [statistics.median(turn) for turn in of] for key, of in turns.items()}
+    mine = medians[transport.key]
+    row["p50_us"], row["p99_us"] = statistics.median(samples), percentile(samples, 0.99)
+    row["rounds"] = [{"p50_us": each} for each in mine]
     if TCP in turns:
-        times = [of_round(one) / of_round(base) for one, base in zip(mine, turns[TCP], strict=True)]
+        times = [one / base for one, base in zip(mine, medians[TCP], strict=True)]
         of_tcp = statistics.median(times)
         row.update(of_tcp=of_tcp, of_tcp_spread=[min(times), max(times)], ratio_to_tcp=1 / of_tcp)
         if kind == NEW:
-            set_target(row, TIME_TARGET, of_tcp <= MOST_CONNECT_TIME)
+            set_target(row, f"<= {MOST_TIME} of tcp's", of_tcp <= MOST_TIME)
     return row
 
 
-def _idle_row(transport: Transport, held: dict[str, dict[str, float]], connections: int) -> Row:
+def _idle_row(transport: Transport, held: Mapping[str, dict[str, float]], idle: int) -> Row:
     row = _row(IDLE, transport)
     mine = held[transport.key]
-    row.update(connections=connections, bytes_of_connection=mine)
+    row.update(connections=idle, bytes_of_connection=mine)
     if TCP in held:
         above = {role: mine[role] - held[TCP][role] for role in mine}
         row["bytes_above_tcp"] = above
-        set_target(row, IDLE_TARGET, max(above.values()) <= MOST_IDLE_BYTES)
+        met = max(above.values()) <= MOST_IDLE_BYTES
+        set_target(row, f"<= {MOST_IDLE_BYTES >> 10} KiB above tcp", met)
     return row

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from farwrite.errors import InvalidArgument
 
 SMALL, MEDIUM, LARGE = "small", "medium", "large"
-CATEGORIES = (SMALL, MEDIUM, LARGE)
+CATEGORIES = {SMALL: 10, MEDIUM: 10_000, LARGE: 1_000_000}
+"""The bytes of a buffer of each category, unless an option says otherwise."""
+RANGES = {SMALL: (1, 1_000), MEDIUM: (1_000, 1_000_000), LARGE: (1_000_000, 10_000_001)}
+"""The least bytes of each category, and the first that are too many."""
+BUFFERS = 10
 UNIFORM, RANDOM, SKEW, PLAIN = "uniform", "random", "skew", "plain"
 SCHEMES = (UNIFORM, RANDOM, SKEW)
 """PLAIN is not one of them: it is a single buffer of a given size."""
@@ -21,31 +25,6 @@ SHARES = {
 """Percent of the buffers of each category in the scheme skew, by its bias."""
 SEED = 3
 """Of the scheme random; with the default sizes its payload is smaller than the other schemes'."""
-RANGES = {SMALL: (1, 1_000), MEDIUM: (1_000, 1_000_000), LARGE: (1_000_000, 10_000_001)}
-"""The bytes of a buffer of each category: the least, and the first that is too many."""
-
-
-@dataclass(frozen=True)
-class Scale:
-    """How many buffers a payload has, and how large they are."""
-
-    iovec_count: int = 10
-    small: int = 10
-    medium: int = 10_000
-    large: int = 1_000_000
-
-    def __post_init__(self) -> None:
-        for category, (least, end) in RANGES.items():
-            size = self.bytes_of(category)
-            if not least <= size < end:
-                raise InvalidArgument(
-                    f"bench grpc: a {category} buffer of {size} bytes is outside its category;"
-                    f" use {least} to {end - 1} bytes"
-                )
-
-    def bytes_of(self, category: str) -> int:
-        """Return the bytes of a buffer of `category`."""
-        return {SMALL: self.small, MEDIUM: self.medium, LARGE: self.large}[category]
 
 
 @dataclass(frozen=True)
@@ -62,20 +41,39 @@ class Payload:
         return sum(self.buffers)
 
 
-def uniform(scale: Scale) -> Payload:
+def check_categories(sizes: Mapping[str, int]) -> None:
+    """Check the bytes of a buffer of each category.
+
+    Raises
+    ------
+    InvalidArgument
+        If a size is that of another category.
+    """
+    for category, (least, end) in RANGES.items():
+        if not least <= sizes[category] < end:
+            raise InvalidArgument(
+                f"bench grpc: a {category} buffer of {sizes[category]} bytes is outside its"
+                f" category; use {least} to {end - 1} bytes"
+            )
+
+
+def uniform(count: int) -> list[str]:
     """Take the categories in turn: small, medium, large, small ..."""
-    order = [CATEGORIES[at % len(CATEGORIES)] for at in range(scale.iovec_count)]
-    return Payload(UNIFORM, _sizes(scale, order))
+    return [tuple(CATEGORIES)[at % len(CATEGORIES)] for at in range(count)]
 
 
-def skewed(scale: Scale, bias: str) -> Payload:
+def skewed(count: int, bias: str) -> list[str]:
     """Take 60 % of the buffers from the category `bias`, the rest by `SHARES`."""
-    counts = _counts(scale.iovec_count, SHARES[bias])
-    order = [category for category in SHARES[bias] for _ in range(counts[category])]
-    return Payload(SKEW, _sizes(scale, order))
+    shares = SHARES[bias]
+    counts = {category: count * share // 100 for category, share in shares.items()}
+    # What rounding leaves goes to the largest remainders.
+    by_remainder = sorted(shares, key=lambda category: -(count * shares[category] % 100))
+    for category in by_remainder[: count - sum(counts.values())]:
+        counts[category] += 1
+    return [category for category in shares for _ in range(counts[category])]
 
 
-def random_payload(scale: Scale, categories: Sequence[str], seed: int) -> Payload:
+def drawn(count: int, categories: Sequence[str], seed: int) -> list[str]:
     """Choose the category of each buffer at random, at least two of `categories`.
 
     Raises
@@ -88,30 +86,12 @@ def random_payload(scale: Scale, categories: Sequence[str], seed: int) -> Payloa
         raise InvalidArgument(
             "bench grpc: the scheme random needs at least two categories; give --category twice"
         )
-    if scale.iovec_count < 2:
+    if count < 2:
         raise InvalidArgument(
             "bench grpc: the scheme random needs at least two buffers; use --iovec-count 2 or more"
         )
     choice = random.Random(seed)
     order = choice.sample(distinct, 2)  # whatever the others are, two categories occur
-    order += choice.choices(distinct, k=scale.iovec_count - 2)
+    order += choice.choices(distinct, k=count - 2)
     choice.shuffle(order)
-    return Payload(RANDOM, _sizes(scale, order))
-
-
-def plain(size: int) -> Payload:
-    """Make one buffer of `size` bytes."""
-    return Payload(PLAIN, (size,))
-
-
-def _sizes(scale: Scale, order: Sequence[str]) -> tuple[int, ...]:
-    return tuple(scale.bytes_of(category) for category in order)
-
-
-def _counts(total: int, shares: dict[str, int]) -> dict[str, int]:
-    """Divide `total` by percentages; what rounding leaves goes to the largest remainders."""
-    counts = {category: total * share // 100 for category, share in shares.items()}
-    by_remainder = sorted(shares, key=lambda category: -(total * shares[category] % 100))
-    for category in by_remainder[: total - sum(counts.values())]:
-        counts[category] += 1
-    return counts
+    return order

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from farwrite_bench.grpc.build import Tools
 from farwrite_bench.grpc.payload import (
+    CATEGORIES,
     PLAIN,
     RANDOM,
     SCHEMES,
-    SKEW,
     UNIFORM,
     Payload,
-    Scale,
-    plain,
-    random_payload,
+    check_categories,
+    drawn,
     skewed,
     uniform,
 )
@@ -37,16 +36,14 @@ PAYLOADS = {
     REUSED: "one reused payload: all calls send the same buffers, as TF-gRPC-Bench does, so that"
     " rates have no cost of making payloads",
 }
-SIZES = (64, 1 << 10, 1 << 16, 1 << 20, 1 << 24)
+SIZES, QUICK_SIZES = (64, 1 << 10, 1 << 16, 1 << 20, 1 << 24), (64, 1 << 16)
 """Plain sizes of the latency benchmark."""
-QUICK_SIZES = (64, 1 << 16)
 RECEIVED_SIZE = 1 << 24
 """Bytes of a payload of the receiver benchmark."""
 FIRST_SIZE, QPS_SIZE = 64, 1 << 10
 """Bytes of a connection's first call, and of a call of gRPC's own benchmark, each way."""
 CONNECTION_SECONDS = 0.005
 """About how long a connection takes to open, with the pause behind it."""
-QPS_SECONDS, QPS_ROUNDS = 3, 2
 DRIVER_SECONDS = 0.6
 """About how long gRPC's driver takes beside the seconds of a scenario."""
 SHAPES_OF_MODE = 4
@@ -89,10 +86,10 @@ class Case:
     """0 if every server is also a worker that calls all others."""
     echo: bool
     """The reply is the payload; otherwise it is an empty acknowledgement."""
-    outstanding: int
+    outstanding: int = 1
     """Calls under way from each worker to each server."""
-    server_threads: int
-    reuse: bool
+    server_threads: int = 1
+    reuse: bool = False
     """All calls send one payload."""
     reads: bool = True
     """Servers read what they receive."""
@@ -101,11 +98,6 @@ class Case:
     def bytes_of_call(self) -> int:
         """The bytes of payloads that one call moves."""
         return self.payload.bytes * (2 if self.echo else 1)
-
-    @property
-    def processes(self) -> int:
-        """The number of processes."""
-        return self.servers + self.workers
 
 
 @dataclass(frozen=True)
@@ -119,11 +111,6 @@ class ConnectPlan:
     idle: int
     """Idle connections between two processes, for their memory."""
 
-    def seconds(self, transport: Transport) -> float:
-        """Estimate the time of all turns of `transport`."""
-        starts = (self.rounds + 1) * transport.start_seconds
-        return starts + (self.rounds * self.opened + self.idle) * CONNECTION_SECONDS
-
 
 CONNECT_SHORT, CONNECT_QUICK = ConnectPlan(9, 40, 1000), ConnectPlan(1, 3, 8)
 
@@ -135,13 +122,10 @@ class QpsPlan:
     rounds: int
     seconds: int
     """Whole seconds of a scenario."""
-    modes: tuple[str, ...]
-    size: int
+    modes: tuple[str, ...] = MODES
 
-    @property
-    def seconds_of_turn(self) -> float:
-        """About how long one scenario takes over one transport."""
-        return self.seconds + DRIVER_SECONDS
+
+QPS_SHORT, QPS_QUICK = QpsPlan(2, 3), QpsPlan(1, 1)
 
 
 @dataclass(frozen=True)
@@ -168,7 +152,7 @@ class GrpcPlan:
         """Return the settings of gRPC for `transport`."""
         return {**transport.arguments, **self.arguments}
 
-    def transports_of(self, benchmark: str, mode: str) -> list[Transport]:
+    def transports_of(self, benchmark: str, mode: str = NON_SERIALIZED) -> list[Transport]:
         """Return the transports that take part in `benchmark`."""
         left_out = set()
         if mode != NON_SERIALIZED or benchmark in BESIDE_TCP:
@@ -179,26 +163,22 @@ class GrpcPlan:
             left_out |= TRANSPORTS.keys() - {TCP, OVER_SHM}
         return [transport for transport in self.transports if transport.key not in left_out]
 
-    def seconds_of_turn(self, case: Case, transport: Transport) -> float:
-        """Estimate the time of a turn of `case`."""
-        turn = self.pace.warm_up + self.pace.seconds
-        return turn + transport.start_seconds * case.processes / 2
-
 
 def expected_seconds(plan: GrpcPlan) -> float:
     """Estimate the time of a run on two processors."""
-    expected = sum(
-        plan.pace.rounds * plan.seconds_of_turn(case, transport)
-        for case in plan.cases
-        for transport in plan.transports_of(case.benchmark, case.mode)
-    )
-    if plan.connect is not None:
-        for transport in plan.transports_of(CONNECT, NON_SERIALIZED):
-            expected += plan.connect.seconds(transport)
-    if plan.qps is not None:
-        scenarios = len(plan.qps.modes) * SHAPES_OF_MODE
-        turns = scenarios * plan.qps.rounds * len(plan.transports_of(QPS, NON_SERIALIZED))
-        expected += turns * plan.qps.seconds_of_turn
+    pace, expected = plan.pace, 0.0
+    for case in plan.cases:
+        for transport in plan.transports_of(case.benchmark, case.mode):
+            start = transport.start_seconds * (case.servers + case.workers) / 2
+            expected += pace.rounds * (pace.warm_up + pace.seconds + start)
+    if (connect := plan.connect) is not None:
+        connections = connect.rounds * connect.opened + connect.idle
+        for transport in plan.transports_of(CONNECT):
+            expected += (connect.rounds + 1) * transport.start_seconds
+            expected += connections * CONNECTION_SECONDS
+    if (qps := plan.qps) is not None:
+        turns = len(qps.modes) * SHAPES_OF_MODE * qps.rounds * len(plan.transports_of(QPS))
+        expected += turns * (qps.seconds + DRIVER_SECONDS)
     return expected
 
 
@@ -211,6 +191,10 @@ def make_plan(arguments: argparse.Namespace) -> GrpcPlan:
         If a payload cannot be made.
     """
     named = arguments.benchmark or BENCHMARKS
+    pace = FULL if arguments.full else QUICK if arguments.quick else SHORT
+    connect = CONNECT_QUICK if arguments.quick else CONNECT_SHORT
+    qps = QPS_QUICK if arguments.quick else QPS_SHORT
+    seconds = arguments.seconds or (pace.seconds if arguments.full else qps.seconds)
     return GrpcPlan(
         cases=tuple(
             case
@@ -223,11 +207,25 @@ def make_plan(arguments: argparse.Namespace) -> GrpcPlan:
             for key, each in TRANSPORTS.items()
             if (each.is_default if arguments.transport is None else key in arguments.transport)
         ),
-        pace=_pace(arguments),
+        pace=replace(
+            pace,
+            seconds=arguments.seconds or pace.seconds,
+            rounds=arguments.rounds or pace.rounds,
+        ),
         host=arguments.address,
         arguments=dict(arguments.argument or ()),
-        connect=_connect(arguments) if CONNECT in named else None,
-        qps=_qps(arguments) if QPS in named else None,
+        connect=ConnectPlan(
+            arguments.rounds or connect.rounds, connect.opened, arguments.connections
+        )
+        if CONNECT in named
+        else None,
+        qps=QpsPlan(
+            arguments.rounds or qps.rounds,
+            1 if arguments.quick else max(1, round(seconds)),
+            tuple(mode for mode in MODES if mode in (arguments.mode or MODES)),
+        )
+        if QPS in named
+        else None,
         names_transports=arguments.transport is not None,
         settings={
             "payload": PAYLOADS[arguments.payload],
@@ -237,31 +235,11 @@ def make_plan(arguments: argparse.Namespace) -> GrpcPlan:
     )
 
 
-def _connect(arguments: argparse.Namespace) -> ConnectPlan:
-    usual = CONNECT_QUICK if arguments.quick else CONNECT_SHORT
-    return ConnectPlan(arguments.rounds or usual.rounds, usual.opened, arguments.connections)
-
-
-def _qps(arguments: argparse.Namespace) -> QpsPlan:
-    pace = _pace(arguments)
-    seconds = arguments.seconds or (pace.seconds if arguments.full else QPS_SECONDS)
-    return QpsPlan(
-        rounds=arguments.rounds or (QUICK.rounds if arguments.quick else QPS_ROUNDS),
-        # gRPC's scenarios take whole seconds.
-        seconds=1 if arguments.quick else max(1, round(seconds)),
-        modes=tuple(mode for mode in MODES if mode in (arguments.mode or MODES)),
-        size=QPS_SIZE,
-    )
-
-
 def _cases(benchmark: str, arguments: argparse.Namespace) -> Iterator[Case]:
     servers, workers = {
-        LATENCY: (1, 1),
-        BANDWIDTH: (1, 1),
-        RECEIVER: (1, 1),
         PS_THROUGHPUT: (arguments.servers, arguments.workers),
         MIMIC: (arguments.nodes, 0),
-    }[benchmark]
+    }.get(benchmark, (1, 1))
     one_way = benchmark in (BANDWIDTH, RECEIVER)
     for payload in _payloads(benchmark, arguments):
         for mode in _modes(benchmark, payload, arguments):
@@ -281,21 +259,25 @@ def _cases(benchmark: str, arguments: argparse.Namespace) -> Iterator[Case]:
 
 
 def _payloads(benchmark: str, arguments: argparse.Namespace) -> Iterator[Payload]:
+    plain_sizes = arguments.size or ()
     if benchmark == RECEIVER:
-        yield from map(plain, arguments.size or (RECEIVED_SIZE,))
-        return
-    scale = Scale(arguments.iovec_count, arguments.small, arguments.medium, arguments.large)
-    chosen = arguments.scheme or ([] if arguments.size else SCHEMES)
-    if UNIFORM in chosen:
-        yield uniform(scale)
-    if RANDOM in chosen:
-        yield random_payload(scale, arguments.category, arguments.seed)
-    if SKEW in chosen:
-        yield skewed(scale, arguments.bias)
-    plain_sizes = arguments.size
-    if plain_sizes is None and arguments.scheme is None and benchmark == LATENCY:
-        plain_sizes = QUICK_SIZES if arguments.quick else SIZES
-    yield from map(plain, plain_sizes or ())
+        plain_sizes = arguments.size or (RECEIVED_SIZE,)
+    else:
+        sizes = {category: getattr(arguments, category) for category in CATEGORIES}
+        check_categories(sizes)
+        count = arguments.iovec_count
+        chosen = arguments.scheme or ([] if arguments.size else SCHEMES)
+        for scheme in (each for each in SCHEMES if each in chosen):
+            if scheme == UNIFORM:
+                order = uniform(count)
+            elif scheme == RANDOM:
+                order = drawn(count, arguments.category, arguments.seed)
+            else:
+                order = skewed(count, arguments.bias)
+            yield Payload(scheme, tuple(sizes[category] for category in order))
+        if benchmark == LATENCY and arguments.size is None and arguments.scheme is None:
+            plain_sizes = QUICK_SIZES if arguments.quick else SIZES
+    yield from (Payload(PLAIN, (size,)) for size in plain_sizes)
 
 
 def _modes(benchmark: str, payload: Payload, arguments: argparse.Namespace) -> Iterator[str]:
@@ -305,10 +287,3 @@ def _modes(benchmark: str, payload: Payload, arguments: argparse.Namespace) -> I
         yield from MODES
     else:
         yield NON_SERIALIZED
-
-
-def _pace(arguments: argparse.Namespace) -> Pace:
-    pace = FULL if arguments.full else QUICK if arguments.quick else SHORT
-    return Pace(
-        pace.warm_up, arguments.seconds or pace.seconds, arguments.rounds or pace.rounds, pace.mean
-    )

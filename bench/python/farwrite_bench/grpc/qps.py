@@ -7,27 +7,27 @@ import itertools
 import json
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from farwrite.errors import DeadlineExceeded, Internal, PeerDead
 from farwrite_bench.cluster.process import free_ports
-from farwrite_bench.grpc.counters import read_counters
 from farwrite_bench.grpc.payload import PLAIN
-from farwrite_bench.grpc.plan import NON_SERIALIZED, QPS, SERIALIZED, GrpcPlan, QpsPlan
-from farwrite_bench.grpc.rows import empty_row, is_as_fast, set_target
-from farwrite_bench.grpc.transport import STATS, TCP, Transport
-from farwrite_bench.grpc.turn import Begin, start_program
-from farwrite_bench.program import ANSWER_SECONDS, Program
+from farwrite_bench.grpc.plan import NON_SERIALIZED, QPS, QPS_SIZE, SERIALIZED, GrpcPlan, QpsPlan
+from farwrite_bench.grpc.process import Process
+from farwrite_bench.grpc.rows import Begin, in_turn, make_row, set_target
+from farwrite_bench.grpc.transport import TCP, Transport
+from farwrite_bench.program import ANSWER_SECONDS
 from farwrite_bench.report.parts import Row
 
 RPC_TYPES = ("UNARY", "STREAMING")
 CHANNELS = {1: 1, 2: 8}
 """Calls under way over each channel, by the number of channels."""
 LISTENING = "0A"
-TARGET = ">= tcp's"
+NOISE = 0.95
+"""A rate this near to TCP's counts as TCP's, if a round was at or above it."""
 
 
 @dataclass(frozen=True)
@@ -37,17 +37,21 @@ class Scenario:
     rpc_type: str
     channels: int
     mode: str
-    size: int
+
+    @property
+    def name(self) -> str:
+        """The name in progress and in gRPC's result."""
+        return f"{self.rpc_type} {self.channels} {self.mode}"
 
     def to_json(self, seconds: int) -> dict[str, Any]:
         """Return it as gRPC's message Scenario."""
         kind = "simple_params" if self.mode == SERIALIZED else "bytebuf_params"
-        payload = {kind: {"req_size": self.size, "resp_size": self.size}}
+        payload = {kind: {"req_size": QPS_SIZE, "resp_size": QPS_SIZE}}
         server: dict[str, Any] = {"server_type": "ASYNC_SERVER", "async_server_threads": 1}
         if self.mode == NON_SERIALIZED:
             server.update(server_type="ASYNC_GENERIC_SERVER", payload_config=payload)
         return {
-            "name": f"{self.rpc_type} {self.channels} {self.mode}",
+            "name": self.name,
             "num_clients": 1,
             "num_servers": 1,
             "warmup_seconds": 0,
@@ -66,124 +70,102 @@ class Scenario:
         }
 
 
-class QpsBenchmark:
-    """Runs a plan's scenarios over each transport in turn."""
+def rows(plan: GrpcPlan, qps: QpsPlan, begin: Begin, logs: Path) -> list[Row]:
+    """Run all scenarios, and return a row for each scenario and transport."""
+    transports = plan.transports_of(QPS)
+    found: list[Row] = []
+    with contextlib.ExitStack() as stack:
+        pairs = {
+            transport.key: stack.enter_context(_workers(transport, plan, logs))
+            for transport in transports
+        }
+        for mode, rpc_type, channels in itertools.product(qps.modes, RPC_TYPES, CHANNELS):
+            scenario = Scenario(rpc_type, channels, mode)
 
-    def __init__(self, plan: GrpcPlan, qps: QpsPlan, programs: Path, logs: Path) -> None:
-        self._qps, self._programs, self._logs = qps, programs, logs
-        self._transports = plan.transports_of(QPS, NON_SERIALIZED)
-        self._scenarios = [
-            Scenario(rpc_type, channels, mode, qps.size)
-            for mode, rpc_type, channels in itertools.product(qps.modes, RPC_TYPES, CHANNELS)
-        ]
+            def take(transport: Transport, scenario: Scenario = scenario) -> Row:
+                begin(f"{QPS} {scenario.name} {transport.key}")
+                return figures(pairs[transport.key].run(scenario, qps.seconds))
 
-    def rows(self, begin: Begin) -> list[Row]:
-        """Measure, and return a row for each scenario and transport."""
-        results: dict[tuple[Scenario, str], list[dict[str, Any]]] = {}
-        with contextlib.ExitStack() as stack:
-            pairs = {
-                transport.key: stack.enter_context(self._pair(transport))
-                for transport in self._transports
-            }
-            for scenario, number in itertools.product(self._scenarios, range(self._qps.rounds)):
-                order = self._transports if number % 2 == 0 else self._transports[::-1]
-                for transport in order:
-                    name = scenario.to_json(0)["name"]
-                    begin(f"{QPS} {name} {transport.key}", self._qps.seconds_of_turn)
-                    result = self._drive(transport, pairs[transport.key], scenario)
-                    results.setdefault((scenario, transport.key), []).append(result)
-            for transport in self._transports:
-                self._quit(transport, pairs[transport.key])
-        return [
-            make_row(scenario, transport, results)
-            for scenario in self._scenarios
-            for transport in self._transports
-        ]
-
-    @contextlib.contextmanager
-    def _pair(self, transport: Transport) -> Iterator[list[_Worker]]:
-        serves, calls, listening = free_ports(3)
-        with contextlib.ExitStack() as stack:
-            workers = []
-            for role, port, own in (
-                ("server", serves, [f"--server_port={listening}"]),
-                ("client", calls, []),
-            ):
-                stats = self._logs / f"qps-{transport.key}-{role}.stats"
-                program = start_program(
-                    f"{role} of {QPS}, over {transport.key}",
-                    transport.command(
-                        str(self._programs / "qps_worker"), f"--driver_port={port}", *own
-                    ),
-                    {**transport.variables, STATS: str(stats)},
-                    self._logs / f"qps-{transport.key}-{role}.log",
-                )
-                workers.append(_Worker(stack.enter_context(program), port, stats))
-            for worker in workers:
-                _await_listening(worker)
-            yield workers
-
-    def _drive(
-        self, transport: Transport, workers: list[_Worker], scenario: Scenario
-    ) -> dict[str, Any]:
-        file = self._logs / f"qps-{transport.key}.json"
-        file.unlink(missing_ok=True)
-        scenarios = {"scenarios": [scenario.to_json(self._qps.seconds)]}
-        self._run_driver(
-            transport,
-            workers,
-            f"--scenarios_json={json.dumps(scenarios)}",
-            f"--scenario_result_file={file}",
-        )
-        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        if not all((*found["clientSuccess"], *found["serverSuccess"])):
-            raise Internal(
-                f"bench grpc: gRPC's driver reports a failed worker over {transport.key}; report"
-                " this"
-            )
-        return found
-
-    def _quit(self, transport: Transport, workers: list[_Worker]) -> None:
-        """End both workers; Farwrite must have carried all their bytes."""
-        self._run_driver(transport, workers, "--quit")
-        for worker in workers:
-            worker.program.wait()
-            if transport.is_farwrite:
-                read_counters(worker.stats, None, worker.program.name)
-
-    def _run_driver(self, transport: Transport, workers: list[_Worker], *words: str) -> None:
-        addresses = ",".join(f"127.0.0.1:{worker.port}" for worker in workers)
-        with start_program(
-            f"driver of {QPS}, over {transport.key}",
-            # It calls the workers, which require Farwrite.
-            transport.command(str(self._programs / "qps_json_driver"), *words),
-            {**transport.variables, "QPS_WORKERS": addresses},
-            self._logs / f"qps-{transport.key}-driver.log",
-        ) as driver:
-            try:
-                driver.wait(self._qps.seconds + ANSWER_SECONDS)
-            except PeerDead as error:
-                of_workers = (
-                    f"\n{each.program.name}: {each.program.last_words()}" for each in workers
-                )
-                raise PeerDead(f"{error}{''.join(of_workers)}") from None
+            turns = in_turn(transports, qps.rounds, take)
+            found += (scenario_row(scenario, transport, turns) for transport in transports)
+        for pair in pairs.values():
+            pair.quit()
+    return found
 
 
 @dataclass(frozen=True)
-class _Worker:
-    program: Program
-    port: int
-    """Where the driver calls it."""
-    stats: Path
+class _Pair:
+    """Two workers of gRPC's benchmark, and the driver that calls them."""
+
+    transport: Transport
+    driver: Path
+    logs: Path
+    workers: Mapping[int, Process]
+    """By the ports where the driver calls them."""
+
+    def run(self, scenario: Scenario, seconds: int) -> dict[str, Any]:
+        """Run a scenario, and return gRPC's result."""
+        file = self.logs / f"qps-{self.transport.key}.json"
+        file.unlink(missing_ok=True)
+        scenarios = json.dumps({"scenarios": [scenario.to_json(seconds)]})
+        self._drive(seconds, f"--scenarios_json={scenarios}", f"--scenario_result_file={file}")
+        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        if not all((*found["clientSuccess"], *found["serverSuccess"])):
+            raise Internal(
+                "bench grpc: gRPC's driver reports a failed worker over"
+                f" {self.transport.key}; report this"
+            )
+        return found
+
+    def quit(self) -> None:
+        """End both workers; Farwrite must have carried all their bytes."""
+        self._drive(0, "--quit")
+        for worker in self.workers.values():
+            worker.wait()
+            if self.transport.is_farwrite:
+                worker.counters()
+
+    def _drive(self, seconds: int, *words: str) -> None:
+        log = self.logs / f"qps-{self.transport.key}-driver.log"
+        addresses = ",".join(f"127.0.0.1:{port}" for port in self.workers)
+        # It calls the workers, which require Farwrite.
+        with Process(
+            *(self.transport, f"driver of {QPS}", [str(self.driver), *words], log),
+            QPS_WORKERS=addresses,
+        ) as driver:
+            try:
+                driver.wait(seconds + ANSWER_SECONDS)
+            except PeerDead as error:
+                theirs = (f"\n{each.name}: {each.last_words()}" for each in self.workers.values())
+                raise PeerDead(f"{error}{''.join(theirs)}") from None
 
 
-def _await_listening(worker: _Worker) -> None:
+@contextlib.contextmanager
+def _workers(transport: Transport, plan: GrpcPlan, logs: Path) -> Iterator[_Pair]:
+    assert plan.tools.qps is not None
+    serves, calls, listening = free_ports(3)
+    with contextlib.ExitStack() as stack:
+        workers = {}
+        for role, port, own in (
+            ("server", serves, [f"--server_port={listening}"]),
+            ("client", calls, []),
+        ):
+            command = [str(plan.tools.qps / "qps_worker"), f"--driver_port={port}", *own]
+            log = logs / f"qps-{transport.key}-{role}.log"
+            workers[port] = Process(transport, f"{role} of {QPS}", command, log)
+            stack.enter_context(workers[port])
+        for port, worker in workers.items():
+            _await_listening(worker, port)
+        yield _Pair(transport, plan.tools.qps / "qps_json_driver", logs, workers)
+
+
+def _await_listening(worker: Process, port: int) -> None:
     give_up = time.monotonic() + ANSWER_SECONDS
-    while not _listens(worker.port):
-        worker.program.check()
+    while not _listens(port):
+        worker.check()
         if time.monotonic() > give_up:
             raise DeadlineExceeded(
-                f"bench grpc: {worker.program.name} does not listen at port {worker.port} after"
+                f"bench grpc: {worker.name} does not listen at port {port} after"
                 f" {ANSWER_SECONDS:.0f} s; run the command on a machine with less load"
             )
         time.sleep(0.02)
@@ -199,55 +181,52 @@ def _listens(port: int) -> bool:
     return False
 
 
-def make_row(
-    scenario: Scenario,
-    transport: Transport,
-    results: dict[tuple[Scenario, str], list[dict[str, Any]]],
+def figures(result: Mapping[str, Any]) -> Row:
+    """Turn gRPC's result of a scenario into the figures of a turn."""
+    rate = result["summary"]["qps"]
+    gb_s = rate * 2 * QPS_SIZE / 1e9
+    gigabytes = gb_s * result["clientStats"][0]["timeElapsed"]
+
+    def cpu_seconds(role: str) -> float:
+        used = (each.get("timeUser", 0.0) + each.get("timeSystem", 0.0) for each in result[role])
+        return float(sum(used))
+
+    server = cpu_seconds("serverStats")
+    return {
+        "p50_us": result["summary"]["latency50"] / 1e3,
+        "p99_us": result["summary"]["latency99"] / 1e3,
+        "rpc_s": rate,
+        "gb_s": gb_s,
+        "cpu_s_per_gb": (cpu_seconds("clientStats") + server) / gigabytes,
+        "server_cpu_s_per_gb": server / gigabytes,
+    }
+
+
+def is_as_fast(ratio: float, rounds: Sequence[float]) -> bool:
+    """Tell whether a rate is at least TCP's, or below by no more than noise."""
+    return ratio >= 1 or (ratio >= NOISE and max(rounds) >= 1)
+
+
+def scenario_row(
+    scenario: Scenario, transport: Transport, turns: Mapping[str, Sequence[Row]]
 ) -> Row:
-    """Make a row from the results of all rounds, of all transports."""
-    row = empty_row(QPS, transport)
-    mine = results[scenario, transport.key]
-
-    def middle(name: str) -> float:
-        values: list[float] = [result["summary"][name] for result in mine]
-        return statistics.median(values)
-
-    rate = middle("qps")
-    row.update(
+    """Make a row from the turns of all transports."""
+    mine = turns[transport.key]
+    row = make_row(
+        QPS,
+        transport,
         scheme=PLAIN,
         mode=scenario.mode,
-        size=scenario.size,
+        size=QPS_SIZE,
         rpc_type=scenario.rpc_type.lower(),
         channels=scenario.channels,
         outstanding=CHANNELS[scenario.channels],
-        p50_us=middle("latency50") / 1e3,
-        p99_us=middle("latency99") / 1e3,
-        rpc_s=rate,
-        gb_s=rate * 2 * scenario.size / 1e9,
-        cpu_s_per_gb=statistics.median(_cpu_s_per_gb(result, scenario) for result in mine),
-        server_cpu_s_per_gb=statistics.median(
-            _cpu_s_per_gb(result, scenario, "serverStats") for result in mine
-        ),
-        rounds=[{"rpc_s": result["summary"]["qps"]} for result in mine],
+        rounds=[{"rpc_s": turn["rpc_s"]} for turn in mine],
+        **{name: statistics.median(turn[name] for turn in mine) for name in mine[0]},
     )
-    if (scenario, TCP) in results:
-        ratios = [
-            one["summary"]["qps"] / base["summary"]["qps"]
-            for one, base in zip(mine, results[scenario, TCP], strict=True)
-        ]
+    if TCP in turns:
+        ratios = [one["rpc_s"] / tcp["rpc_s"] for one, tcp in zip(mine, turns[TCP], strict=True)]
         ratio = statistics.median(ratios)
         row.update(ratio_to_tcp=ratio, ratio_spread=[min(ratios), max(ratios)])
-        set_target(row, TARGET, is_as_fast(ratio, ratios))
+        set_target(row, ">= tcp's", is_as_fast(ratio, ratios))
     return row
-
-
-def _cpu_s_per_gb(result: dict[str, Any], scenario: Scenario, *roles: str) -> float:
-    used: float = sum(
-        each.get("timeUser", 0.0) + each.get("timeSystem", 0.0)
-        for role in roles or ("clientStats", "serverStats")
-        for each in result[role]
-    )
-    elapsed: float = result["clientStats"][0]["timeElapsed"]
-    calls: float = result["summary"]["qps"] * elapsed
-    moved: float = calls * 2 * scenario.size / 1e9
-    return used / moved

@@ -1,17 +1,18 @@
-"""Measures every case of a plan, one transport after the other in each round."""
+"""Measures everything in a plan, with the transports in turn."""
 
 from __future__ import annotations
 
+import json
+import time
 from pathlib import Path
 from typing import Any
 
-from farwrite_bench.grpc import mpi
-from farwrite_bench.grpc.connect import ConnectBenchmark
-from farwrite_bench.grpc.plan import NON_SERIALIZED, QPS, Case, GrpcPlan, expected_seconds
-from farwrite_bench.grpc.qps import QpsBenchmark
-from farwrite_bench.grpc.rows import empty_row, make_row
-from farwrite_bench.grpc.transport import MPI, Transport
-from farwrite_bench.grpc.turn import Begin, Turn, take_turn
+from farwrite_bench.grpc import connect, qps
+from farwrite_bench.grpc.plan import QPS, Case, GrpcPlan, expected_seconds
+from farwrite_bench.grpc.process import Payloads
+from farwrite_bench.grpc.rows import in_turn, make_row
+from farwrite_bench.grpc.transport import MPI, TCP, TRANSPORTS, Transport
+from farwrite_bench.grpc.turn import case_row, take_turn
 from farwrite_bench.harness.benchmark import Progress
 from farwrite_bench.report.parts import Facts, Row
 
@@ -19,61 +20,44 @@ MALLOC = "M_MMAP_THRESHOLD 32 MiB, M_TRIM_THRESHOLD 1 GiB, M_TOP_PAD 64 MiB, in 
 
 
 def run(plan: GrpcPlan, progress: Progress, logs: Path) -> Facts:
-    """Measure everything in `plan`; the settings name the gRPC that was met."""
-    begin = _by_seconds(progress, expected_seconds(plan))
+    """Measure everything; the settings name the gRPC that was met."""
+    settings = _settings(plan, logs)
+    began, expected = time.monotonic(), expected_seconds(plan)
+
+    def begin(what: str) -> None:
+        progress(min((time.monotonic() - began) / expected, 1.0), what)
+
     rows: list[Row] = []
-    version = ""
     for case in plan.cases:
+
+        def take(transport: Transport, case: Case = case) -> Row:
+            begin(f"{case.benchmark} {case.payload.scheme} {case.mode} {transport.key}")
+            return take_turn(plan, case, transport, logs)
+
         transports = plan.transports_of(case.benchmark, case.mode)
-        turns = _take_turns(plan, case, transports, begin, logs)
-        for transport in transports:
-            why = None if transport.key in turns else plan.tools.no_openmpi
-            rows.append(make_row(case, transport, turns, plan.pace.mean, why))
-        version = next((one.grpc for of in turns.values() for one in of if one.grpc), version)
+        skipped = plan.tools.missing.get("openmpi")
+        able = [each for each in transports if each.key != MPI or skipped is None]
+        turns = in_turn(able, plan.pace.rounds, take)
+        rows += (
+            case_row(case, each, turns, plan.pace.mean, None if each in able else skipped)
+            for each in transports
+        )
     if plan.connect is not None:
-        connect = ConnectBenchmark(plan, plan.connect, plan.tools.payloads, logs)
-        rows += connect.rows(begin)
-        version = connect.grpc or version
-    if plan.qps is not None and plan.tools.qps is not None:
-        rows += QpsBenchmark(plan, plan.qps, plan.tools.qps, logs).rows(begin)
+        rows += connect.rows(plan, plan.connect, begin, logs)
+    if plan.qps is not None and plan.tools.qps is None:
+        skipped = plan.tools.missing["qps"]
+        rows += (make_row(QPS, each, skipped=skipped) for each in plan.transports_of(QPS))
     elif plan.qps is not None:
-        transports = plan.transports_of(QPS, NON_SERIALIZED)
-        rows += [empty_row(QPS, transport, plan.tools.no_qps) for transport in transports]
-    return {"settings": _settings(plan, version), "rows": rows}
+        rows += qps.rows(plan, plan.qps, begin, logs)
+    return {"settings": settings, "rows": rows}
 
 
-def _take_turns(
-    plan: GrpcPlan, case: Case, transports: list[Transport], begin: Begin, logs: Path
-) -> dict[str, list[Turn]]:
-    turns: dict[str, list[Turn]] = {}
-    for _ in range(plan.pace.rounds):
-        for transport in transports:
-            what = f"{case.benchmark} {case.payload.scheme} {case.mode} {transport.key}"
-            begin(what, plan.seconds_of_turn(case, transport))
-            if transport.key != MPI:
-                turn = take_turn(plan.tools.payloads, case, transport, plan, logs)
-            elif plan.tools.openmpi is not None:
-                turn = mpi.take_turn(plan.tools.openmpi, case, plan.pace, logs)
-            else:
-                continue
-            turns.setdefault(transport.key, []).append(turn)
-    return turns
-
-
-def _by_seconds(progress: Progress, total: float) -> Begin:
-    """Show progress by the seconds that the turns are expected to take."""
-    done = 0.0
-
-    def begin(what: str, seconds: float) -> None:
-        nonlocal done
-        progress(min(done / total, 1.0), what)
-        done += seconds
-
-    return begin
-
-
-def _settings(plan: GrpcPlan, version: str) -> dict[str, Any]:
+def _settings(plan: GrpcPlan, logs: Path) -> dict[str, Any]:
     """Return the choices that the file names, with how gRPC is set up, by transport."""
+    command = [str(plan.tools.payloads), json.dumps({"buffers": [1]})]
+    program = Payloads(TRANSPORTS[TCP], "the program", command, logs / "version.log")
+    with program:
+        program.greet()
     return {
         "warm_up_seconds": plan.pace.warm_up,
         "seconds": plan.pace.seconds,
@@ -83,7 +67,7 @@ def _settings(plan: GrpcPlan, version: str) -> dict[str, Any]:
         "grpc": {
             transport.key: " ".join(
                 (
-                    f"gRPC {version}:",
+                    f"gRPC {program.grpc}:",
                     *(f"{name}={value}" for name, value in plan.arguments_of(transport).items()),
                 )
             )

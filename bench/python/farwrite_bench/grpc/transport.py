@@ -1,4 +1,4 @@
-"""The transports: where the servers listen, and what runs the program."""
+"""The transports: what carries the bytes, and how gRPC is set for it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,6 @@ OVER_SHM, OVER_TCP, OVER_VERBS = "farwrite-shm", "farwrite-tcp", "farwrite-verbs
 
 FABRICS = "FARWRITE_GRPC_FABRICS"
 COPIES = "FARWRITE_GRPC_COPY"
-STATS = "FARWRITE_GRPC_STATS"
-"""Names the file to which the component appends its counters when the process ends."""
-RUN = (sys.executable, "-m", "farwrite", "run", "--grpc", "--require", "--")
-"""Runs an unmodified program over Farwrite, and fails if it stays with TCP."""
 ARGUMENTS = {
     "grpc.max_send_message_length": -1,
     "grpc.max_receive_message_length": -1,
@@ -28,9 +24,6 @@ UDS_ARGUMENTS = {
 }
 """What gave the most bytes per second of TCP and of unix sockets. Larger windows gave nothing.
 Farwrite's component gets the settings of TCP, whose programs it carries."""
-RUN_UNREQUIRED = tuple(word for word in RUN if word != "--require")
-"""The same, with calls on TCP until the connection is upgraded, as programs run by default."""
-START_SECONDS, WRAPPED_START_SECONDS = 0.18, 0.55
 
 
 @dataclass(frozen=True)
@@ -39,14 +32,13 @@ class Transport:
 
     key: str
     variables: Mapping[str, str] = field(default_factory=dict)
-    """What the component is told; empty where it takes no part."""
+    """The component's options; empty where Farwrite does not carry the bytes."""
+    arguments: Mapping[str, int] = field(default_factory=lambda: TCP_ARGUMENTS)
+    """The settings of gRPC."""
+    start_seconds: float = 0.55
+    """About how long a turn of two processes takes to start and to end."""
     is_default: bool = True
     """Measured without being asked for."""
-
-    @property
-    def arguments(self) -> dict[str, int]:
-        """The settings of gRPC."""
-        return dict(UDS_ARGUMENTS if self.key == UDS else TCP_ARGUMENTS)
 
     @property
     def is_farwrite(self) -> bool:
@@ -58,31 +50,28 @@ class Transport:
         """Whether a process maps the memory of its peers."""
         return self.variables.get(FABRICS) == "shm"
 
-    @property
-    def start_seconds(self) -> float:
-        """About how long a turn of two processes takes to start and to end."""
-        return WRAPPED_START_SECONDS if self.is_farwrite or self.key == MPI else START_SECONDS
-
     def command(self, *program: str, required: bool = True) -> list[str]:
-        """Return the command line that runs `program` over this transport.
+        """Return the command line that runs an unmodified `program` over this transport.
 
         Parameters
         ----------
         *program : str
             The program and its arguments.
         required : bool
-            A Farwrite program makes no call on TCP; otherwise its first calls may be made there.
+            A Farwrite program makes no call on TCP. Otherwise calls are on TCP until the connection
+            is upgraded, as programs run by default.
         """
         if not self.is_farwrite:
             return list(program)
-        return [*(RUN if required else RUN_UNREQUIRED), *program]
+        run = [sys.executable, "-m", "farwrite", "run", "--grpc"]
+        return [*run, *(["--require"] if required else []), "--", *program]
 
 
 TRANSPORTS = {
     transport.key: transport
     for transport in (
-        Transport(TCP),
-        Transport(UDS),
+        Transport(TCP, start_seconds=0.18),
+        Transport(UDS, arguments=UDS_ARGUMENTS, start_seconds=0.18),
         Transport(MPI),
         Transport(COPY, {FABRICS: "shm", COPIES: "1"}),
         Transport(OVER_SHM, {FABRICS: "shm"}),

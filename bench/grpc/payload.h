@@ -1,29 +1,22 @@
-// The two modes: a payload as a protobuf message and as plain bytes.
+// Payloads in the two modes, as a protobuf message and as plain bytes, and how they are checked.
+//
+// A payload is one stream of bytes, wherever its buffers begin. The byte at every 4 KiB of the
+// stream, and its last byte, hold a mark that depends on the call and on the place. The first byte
+// holds the call's number itself. gRPC may cut the stream anywhere, so a mark is a single byte.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "payloads.grpc.pb.h"
 
 using Serialized = farwrite::bench::Payload;
 using Plain = grpc::ByteBuffer;
-
-// The asynchronous service whose method takes a message of this type.
-template <typename Message>
-struct ServiceOf;
-template <>
-struct ServiceOf<Serialized> {
-  using Type = farwrite::bench::Payloads::AsyncService;
-};
-template <>
-struct ServiceOf<Plain> {
-  using Type =
-      farwrite::bench::Payloads::WithRawMethod_Exchange<farwrite::bench::Payloads::Service>;
-};
 
 // Makes payloads.
 class PayloadMaker {
@@ -45,13 +38,11 @@ class PayloadMaker {
   std::unique_ptr<std::uint8_t[]> data_;
 };
 
-// Reads all of a payload. Returns whether it is a whole payload of `bytes`; sets the call's number.
-bool read_payload(const Serialized& message, std::size_t bytes, std::uint8_t& call);
-bool read_payload(const Plain& message, std::size_t bytes, std::uint8_t& call);
+// Reads every cache line of a payload, and checks its marks. Returns the call's number, or nothing
+// if it is not a whole payload of `bytes`.
+std::optional<std::uint8_t> read_payload(const Serialized& message, std::size_t bytes);
+std::optional<std::uint8_t> read_payload(const Plain& message, std::size_t bytes);
 
-// An acknowledgement.
-inline Serialized empty_message(Serialized*) { return {}; }
-Plain empty_message(Plain*);
-// Whether a reply is one.
+// Whether a reply is an acknowledgement.
 bool is_empty(const Serialized& message);
 bool is_empty(const Plain& message);
