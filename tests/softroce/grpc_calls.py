@@ -66,7 +66,9 @@ def start(role: str, size: int, address: str, listen: str = "") -> Program:
     }
     log = OUT / f"grpc_{role}_{size}.log"
     command = [PROGRAM, json.dumps(options)]
-    return Program("bench grpc", f"{role} of {size} bytes", command, variables, log=log, own_group=True)
+    return Program(
+        "bench grpc", f"{role} of {size} bytes", command, variables, log=log, own_group=True
+    )
 
 
 def end(program: Program, role: str, size: int, pid: int) -> tuple[Json, Counters]:

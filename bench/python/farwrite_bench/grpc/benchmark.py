@@ -62,7 +62,7 @@ def plan(arguments: argparse.Namespace, record: Record) -> of.GrpcPlan:
     made = of.make_plan(arguments)
     tools = find_tools(
         mpi=any(transport.key == MPI for transport in made.transports),
-        qps=made.qps is not None,
+        qps=QPS in made.benchmarks,
         must_have_qps=QPS in arguments.benchmark,
     )
     record.notes += tools.missing.values()
@@ -411,8 +411,8 @@ BENCHMARK = Benchmark(
             Option(
                 "--connections",
                 "idle connections of the connect benchmark",
-                of.CONNECT_SHORT.idle,
-                of.CONNECT_QUICK.idle,
+                of.CONNECTIONS,
+                of.QUICK_CONNECTIONS,
                 kind=count,
             ),
             Option("--nodes", "of mimic", 3, kind=_nodes),
@@ -429,16 +429,16 @@ BENCHMARK = Benchmark(
                 "--rounds",
                 "turns of each transport",
                 kind=count,
-                shown=f"{of.SHORT.rounds}, of connect {of.CONNECT_SHORT.rounds}, of qps"
-                f" {of.QPS_SHORT.rounds}; --quick: {of.QUICK.rounds}",
+                shown=f"{of.SHORT.rounds}, of connect {of.SHORT.connect_rounds}, of qps"
+                f" {of.SHORT.qps_rounds}; --quick: {of.QUICK.rounds}",
             ),
             Option(
                 "--seconds",
                 "measured seconds of a turn",
                 kind=_seconds,
                 metavar="S",
-                shown=f"{of.SHORT.seconds:g}, of qps {of.QPS_SHORT.seconds};"
-                f" --quick: {of.QUICK.seconds:g}, of qps {of.QPS_QUICK.seconds}",
+                shown=f"{of.SHORT.seconds:g}, of qps {of.SHORT.qps_seconds};"
+                f" --quick: {of.QUICK.seconds:g}, of qps {of.QUICK.qps_seconds}",
             ),
         ),
     ),

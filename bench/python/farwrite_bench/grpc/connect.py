@@ -10,7 +10,7 @@ from pathlib import Path
 
 from farwrite.errors import FailedPrecondition, InvalidArgument
 from farwrite_bench.grpc.payload import PLAIN
-from farwrite_bench.grpc.plan import CONNECT, FIRST_SIZE, NON_SERIALIZED, ConnectPlan, GrpcPlan
+from farwrite_bench.grpc.plan import CONNECT, FIRST_SIZE, NON_SERIALIZED, GrpcPlan
 from farwrite_bench.grpc.process import SERVER, WORKER, Payloads, end, running
 from farwrite_bench.grpc.rows import Begin, in_turn, make_row, set_target
 from farwrite_bench.grpc.transport import TCP, Transport
@@ -28,7 +28,7 @@ MOST_IDLE_BYTES = 64 << 10
 """An idle connection's memory on each side, above TCP's."""
 
 
-def rows(plan: GrpcPlan, connect: ConnectPlan, begin: Begin, logs: Path) -> list[Row]:
+def rows(plan: GrpcPlan, begin: Begin, logs: Path) -> list[Row]:
     """Measure what connections cost, and return a row of each kind for each transport.
 
     Raises
@@ -38,36 +38,36 @@ def rows(plan: GrpcPlan, connect: ConnectPlan, begin: Begin, logs: Path) -> list
     FailedPrecondition
         If a connection that should have been upgraded stayed on TCP.
     """
-    _allow_descriptors(connect.idle + SPARE_DESCRIPTORS)
+    _allow_descriptors(plan.idle + SPARE_DESCRIPTORS)
     transports = plan.transports_of(CONNECT)
 
     def open_some(transport: Transport) -> list[float]:
         """Return the microseconds of each connection with its first call."""
         begin(f"{CONNECT} open {transport.key}")
-        with _pair(plan, transport, 1 + connect.opened, logs) as (server, worker):
-            turns = [worker.ask("open", n, server.address) for n in (1, connect.opened)]
+        with _pair(plan, transport, 1 + plan.pace.opened, logs) as (server, worker):
+            turns = [worker.ask("open", n, server.address) for n in (1, plan.pace.opened)]
             return [each for turn in turns for each in turn["microseconds"]]
 
     def hold(transport: Transport) -> dict[str, float]:
         """Return the memory of an idle connection on each side."""
         begin(f"{CONNECT} idle {transport.key}")
-        with _pair(plan, transport, SETTLING + connect.idle, logs) as (server, worker):
+        with _pair(plan, transport, SETTLING + plan.idle, logs) as (server, worker):
             used = []
-            for count in (SETTLING, connect.idle):
+            for count in (SETTLING, plan.idle):
                 worker.ask("open", count, server.address)
                 worker.ask("call")
                 used.append((private_bytes(server.pid), private_bytes(worker.pid)))
-            grown = [(after - before) / connect.idle for before, after in zip(*used, strict=True)]
+            grown = [(after - before) / plan.idle for before, after in zip(*used, strict=True)]
             return dict(zip((SERVER, WORKER), grown, strict=True))
 
-    turns = in_turn(transports, connect.rounds, open_some)
+    turns = in_turn(transports, plan.pace.connect_rounds, open_some)
     held = {transport.key: hold(transport) for transport in transports}
     first = {key: [turn[:1] for turn in of] for key, of in turns.items()}
     new = {key: [turn[1:] for turn in of] for key, of in turns.items()}
     return [
         *(_time_row(FIRST, each, first) for each in transports),
         *(_time_row(NEW, each, new) for each in transports),
-        *(_idle_row(each, held, connect.idle) for each in transports),
+        *(_idle_row(each, held, plan.idle) for each in transports),
     ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -59,6 +59,12 @@ class Pace:
     seconds: float
     """Seconds of a turn that count."""
     rounds: int
+    connect_rounds: int
+    opened: int
+    """Connections of a turn of the connect benchmark, behind the first."""
+    qps_rounds: int
+    qps_seconds: int
+    """Whole seconds of a scenario of gRPC's own benchmark."""
     mean: bool = False
     """A row is the mean over the rounds, not the median."""
 
@@ -68,10 +74,12 @@ class Pace:
         return "mean" if self.mean else "median"
 
 
-SHORT = Pace(0.1, 0.4, 3)
-QUICK = Pace(0.01, 0.05, 1)
-FULL = Pace(2.0, 10.0, 5, mean=True)
+SHORT = Pace(0.1, 0.4, 3, connect_rounds=9, opened=40, qps_rounds=2, qps_seconds=3)
+QUICK = Pace(0.01, 0.05, 1, connect_rounds=1, opened=3, qps_rounds=1, qps_seconds=1)
+FULL = replace(SHORT, warm_up=2.0, seconds=10.0, rounds=5, qps_seconds=10, mean=True)
 """The times of TF-gRPC-Bench."""
+CONNECTIONS, QUICK_CONNECTIONS = 1000, 8
+"""Idle connections between two processes, for their memory."""
 
 
 @dataclass(frozen=True)
@@ -101,46 +109,22 @@ class Case:
 
 
 @dataclass(frozen=True)
-class ConnectPlan:
-    """How many connections the connect benchmark opens."""
-
-    rounds: int
-    """Turns of each transport, each in new processes."""
-    opened: int
-    """Connections of a turn behind the first."""
-    idle: int
-    """Idle connections between two processes, for their memory."""
-
-
-CONNECT_SHORT, CONNECT_QUICK = ConnectPlan(9, 40, 1000), ConnectPlan(1, 3, 8)
-
-
-@dataclass(frozen=True)
-class QpsPlan:
-    """What gRPC's own benchmark runs."""
-
-    rounds: int
-    seconds: int
-    """Whole seconds of a scenario."""
-    modes: tuple[str, ...] = MODES
-
-
-QPS_SHORT, QPS_QUICK = QpsPlan(2, 3), QpsPlan(1, 1)
-
-
-@dataclass(frozen=True)
 class GrpcPlan:
     """A whole run."""
 
+    benchmarks: Collection[str]
     cases: tuple[Case, ...]
+    """Of all benchmarks but connect and qps."""
     transports: tuple[Transport, ...]
     pace: Pace
     host: str
     """Where servers listen."""
     arguments: Mapping[str, int]
     """Settings of gRPC that replace or join those of every transport."""
-    connect: ConnectPlan | None
-    qps: QpsPlan | None
+    modes: tuple[str, ...]
+    """Of the scenarios of gRPC's own benchmark."""
+    idle: int
+    """Idle connections of the connect benchmark."""
     names_transports: bool
     """The command names the transports."""
     settings: Mapping[str, Any]
@@ -171,14 +155,15 @@ def expected_seconds(plan: GrpcPlan) -> float:
         for transport in plan.transports_of(case.benchmark, case.mode):
             start = transport.start_seconds * (case.servers + case.workers) / 2
             expected += pace.rounds * (pace.warm_up + pace.seconds + start)
-    if (connect := plan.connect) is not None:
-        connections = connect.rounds * connect.opened + connect.idle
+    if CONNECT in plan.benchmarks:
+        connections = pace.connect_rounds * pace.opened + plan.idle
         for transport in plan.transports_of(CONNECT):
-            expected += (connect.rounds + 1) * transport.start_seconds
+            expected += (pace.connect_rounds + 1) * transport.start_seconds
             expected += connections * CONNECTION_SECONDS
-    if (qps := plan.qps) is not None:
-        turns = len(qps.modes) * SHAPES_OF_MODE * qps.rounds * len(plan.transports_of(QPS))
-        expected += turns * (qps.seconds + DRIVER_SECONDS)
+    if QPS in plan.benchmarks:
+        scenarios = len(plan.modes) * SHAPES_OF_MODE
+        turns = scenarios * pace.qps_rounds * len(plan.transports_of(QPS))
+        expected += turns * (pace.qps_seconds + DRIVER_SECONDS)
     return expected
 
 
@@ -191,11 +176,8 @@ def make_plan(arguments: argparse.Namespace) -> GrpcPlan:
         If a payload cannot be made.
     """
     named = arguments.benchmark or BENCHMARKS
-    pace = FULL if arguments.full else QUICK if arguments.quick else SHORT
-    connect = CONNECT_QUICK if arguments.quick else CONNECT_SHORT
-    qps = QPS_QUICK if arguments.quick else QPS_SHORT
-    seconds = arguments.seconds or (pace.seconds if arguments.full else qps.seconds)
     return GrpcPlan(
+        benchmarks=named,
         cases=tuple(
             case
             for benchmark in BENCHMARKS
@@ -207,25 +189,11 @@ def make_plan(arguments: argparse.Namespace) -> GrpcPlan:
             for key, each in TRANSPORTS.items()
             if (each.is_default if arguments.transport is None else key in arguments.transport)
         ),
-        pace=replace(
-            pace,
-            seconds=arguments.seconds or pace.seconds,
-            rounds=arguments.rounds or pace.rounds,
-        ),
+        pace=_pace(arguments),
         host=arguments.address,
         arguments=dict(arguments.argument or ()),
-        connect=ConnectPlan(
-            arguments.rounds or connect.rounds, connect.opened, arguments.connections
-        )
-        if CONNECT in named
-        else None,
-        qps=QpsPlan(
-            arguments.rounds or qps.rounds,
-            1 if arguments.quick else max(1, round(seconds)),
-            tuple(mode for mode in MODES if mode in (arguments.mode or MODES)),
-        )
-        if QPS in named
-        else None,
+        modes=tuple(mode for mode in MODES if mode in (arguments.mode or MODES)),
+        idle=arguments.connections,
         names_transports=arguments.transport is not None,
         settings={
             "payload": PAYLOADS[arguments.payload],
@@ -233,6 +201,16 @@ def make_plan(arguments: argparse.Namespace) -> GrpcPlan:
             "seed": arguments.seed,
         },
     )
+
+
+def _pace(arguments: argparse.Namespace) -> Pace:
+    pace = FULL if arguments.full else QUICK if arguments.quick else SHORT
+    if (seconds := arguments.seconds) is not None:
+        whole = 1 if arguments.quick else max(1, round(seconds))
+        pace = replace(pace, seconds=seconds, qps_seconds=whole)
+    if (rounds := arguments.rounds) is not None:
+        pace = replace(pace, rounds=rounds, connect_rounds=rounds, qps_rounds=rounds)
+    return pace
 
 
 def _cases(benchmark: str, arguments: argparse.Namespace) -> Iterator[Case]:

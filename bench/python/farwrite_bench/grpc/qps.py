@@ -15,7 +15,7 @@ from typing import Any
 from farwrite.errors import DeadlineExceeded, Internal, PeerDead
 from farwrite_bench.cluster.process import free_ports
 from farwrite_bench.grpc.payload import PLAIN
-from farwrite_bench.grpc.plan import NON_SERIALIZED, QPS, QPS_SIZE, SERIALIZED, GrpcPlan, QpsPlan
+from farwrite_bench.grpc.plan import NON_SERIALIZED, QPS, QPS_SIZE, SERIALIZED, GrpcPlan
 from farwrite_bench.grpc.process import Process
 from farwrite_bench.grpc.rows import Begin, in_turn, make_row, set_target
 from farwrite_bench.grpc.transport import TCP, Transport
@@ -70,7 +70,7 @@ class Scenario:
         }
 
 
-def rows(plan: GrpcPlan, qps: QpsPlan, begin: Begin, logs: Path) -> list[Row]:
+def rows(plan: GrpcPlan, begin: Begin, logs: Path) -> list[Row]:
     """Run all scenarios, and return a row for each scenario and transport."""
     transports = plan.transports_of(QPS)
     found: list[Row] = []
@@ -79,14 +79,14 @@ def rows(plan: GrpcPlan, qps: QpsPlan, begin: Begin, logs: Path) -> list[Row]:
             transport.key: stack.enter_context(_workers(transport, plan, logs))
             for transport in transports
         }
-        for mode, rpc_type, channels in itertools.product(qps.modes, RPC_TYPES, CHANNELS):
+        for mode, rpc_type, channels in itertools.product(plan.modes, RPC_TYPES, CHANNELS):
             scenario = Scenario(rpc_type, channels, mode)
 
             def take(transport: Transport, scenario: Scenario = scenario) -> Row:
                 begin(f"{QPS} {scenario.name} {transport.key}")
-                return figures(pairs[transport.key].run(scenario, qps.seconds))
+                return figures(pairs[transport.key].run(scenario, plan.pace.qps_seconds))
 
-            turns = in_turn(transports, qps.rounds, take)
+            turns = in_turn(transports, plan.pace.qps_rounds, take)
             found += (scenario_row(scenario, transport, turns) for transport in transports)
         for pair in pairs.values():
             pair.quit()

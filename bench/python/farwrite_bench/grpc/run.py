@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from farwrite_bench.grpc import connect, qps
-from farwrite_bench.grpc.plan import QPS, Case, GrpcPlan, expected_seconds
+from farwrite_bench.grpc.plan import CONNECT, QPS, Case, GrpcPlan, expected_seconds
 from farwrite_bench.grpc.process import Payloads
 from farwrite_bench.grpc.rows import in_turn, make_row
 from farwrite_bench.grpc.transport import MPI, TCP, TRANSPORTS, Transport
@@ -42,13 +42,13 @@ def run(plan: GrpcPlan, progress: Progress, logs: Path) -> Facts:
             case_row(case, each, turns, plan.pace.mean, None if each in able else skipped)
             for each in transports
         )
-    if plan.connect is not None:
-        rows += connect.rows(plan, plan.connect, begin, logs)
-    if plan.qps is not None and plan.tools.qps is None:
+    if CONNECT in plan.benchmarks:
+        rows += connect.rows(plan, begin, logs)
+    if QPS in plan.benchmarks and plan.tools.qps is None:
         skipped = plan.tools.missing["qps"]
         rows += (make_row(QPS, each, skipped=skipped) for each in plan.transports_of(QPS))
-    elif plan.qps is not None:
-        rows += qps.rows(plan, plan.qps, begin, logs)
+    elif QPS in plan.benchmarks:
+        rows += qps.rows(plan, begin, logs)
     return {"settings": settings, "rows": rows}
 
 
