@@ -33,7 +33,8 @@ from farwrite_bench.program import ANSWER_SECONDS
 Bytes = npt.NDArray[np.uint8]
 Requests = list[Any]
 Slot = Generator[Requests, None, None]
-"""Yields the requests for whose end it waits."""
+"""Yields the requests for whose end it waits. The rank empties the list when all have ended, which
+frees their buffers."""
 REQUESTS, REPLIES, STOP = 0, 1, 2
 """Kinds of messages."""
 KINDS = 3
@@ -114,6 +115,7 @@ class Rank:
             for slot, requests in list(waiting.items()):
                 if self.mpi.Request.Testall(requests):
                     moved = True
+                    requests.clear()
                     waiting[slot] = next(slot, [])
                     if not waiting[slot]:
                         del waiting[slot]
@@ -143,7 +145,6 @@ class Rank:
         try:
             while True:
                 yield (received := self._receive(message, caller, REQUESTS, slot))
-                received = []
                 self.wrong += not message.is_whole(self.marks)
                 reply = message if self.case.echo else empty
                 yield (sent := self._send(reply, caller, REPLIES, slot))
@@ -165,8 +166,9 @@ class Rank:
                 request.mark(number, self.marks)
             self.calls += 1
             started = time.perf_counter()
-            pending = self._receive(reply, server, REPLIES, slot)
-            yield pending + self._send(request, server, REQUESTS, slot)
+            requests = self._receive(reply, server, REPLIES, slot)
+            requests += self._send(request, server, REQUESTS, slot)
+            yield requests
             self.wrong += self.case.echo and not reply.is_whole(self.marks, number)
             self._ended(started, time.perf_counter())
 
