@@ -1,6 +1,7 @@
 """Small runs of ``farwrite bench p2p``. No test asserts a time."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -221,6 +222,13 @@ def test_a_row_compares_rates_of_large_transfers_and_times_of_small_ones_by_roun
     assert (small["target"], small["target_met"]) == ("<=2.0", False)
     assert (large["p50_us"], large["p99_us"], large["limit_gb_s"]) == (2.0, 9.0, 10.0)
     assert large["ratio_unread"] == 0.5
+
+
+def test_a_chart_shows_the_ratio_of_the_table_and_none_of_another_figure():
+    large, small = measured(MIB), measured(8)
+    (drawn,) = BENCHMARK.figures({"rows": [small, {**large, "op": "alias"}]})
+    # The medians of both sides alone would make it 1.0x, and the large row's is a ratio of rates.
+    assert set(re.findall(r"\((\S+x)\)", drawn)) == {"3.0x"}
 
 
 def test_a_wrong_payload_of_ours_is_counted_and_one_of_the_limit_is_an_error():
