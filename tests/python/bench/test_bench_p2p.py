@@ -105,12 +105,13 @@ def test_a_size_that_fills_the_pool_gets_fewer_lanes_and_a_smaller_window():
 
 
 SETUP = bench_pair.Setup("write", "shm", 1, 4 * MIB, "block")
+PHASE = {"op": "write", "kind": "bandwidth", "limit": False, "size": 4096, "transfers": 8}
 
 
 def test_the_sender_is_gone_after_a_run(tmp_path):
     with bench_pair.Pair(SETUP, tmp_path / "log") as pair:
         child = pair._child._process
-        pair.run(bench_pair.Phase("write", "bandwidth", False, 4096, 8))
+        pair.run(PHASE)
         assert child.poll() is None
     assert child.poll() == 0
 
@@ -120,12 +121,12 @@ def test_a_sender_that_dies_is_an_error_and_leaves_nothing(tmp_path):
         child = pair._child._process
         child.kill()
         child.wait()
-        pair.run(bench_pair.Phase("write", "bandwidth", False, 4096, 8))
+        pair.run(PHASE)
     assert child.poll() is not None
 
 
 def test_a_phase_that_does_not_fit_is_refused_by_both_sides(tmp_path):
-    phase = bench_pair.Phase("write", "bandwidth", False, 2 * MIB, 8, window=64)
+    phase = {**PHASE, "size": 2 * MIB, "window": 64}
     with (
         pytest.raises(Error, match="exceed the pool"),
         bench_pair.Pair(SETUP, tmp_path / "log") as pair,
