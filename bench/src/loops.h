@@ -9,7 +9,6 @@
 
 #include "clock.h"
 #include "farwrite_path.h"
-#include "meter.h"
 #include "peer.h"
 #include "phase.h"
 #include "raw_limits.h"
@@ -27,6 +26,32 @@ struct PayloadNumber {
     return ((phase.seed & 0xfff) << 52) | ((use & 0xffff) << 36) | (slot << kPlaceBits);
   }
   static std::uint64_t place(std::uint64_t word) { return word & (SlotMap::kMaxSlots - 1); }
+};
+
+// Measures the time, the CPU time and the counters of one loop.
+class Meter {
+ public:
+  Meter(const Device& device, Channel& channel)
+      : device_(device),
+        channel_(channel),
+        copies_(channel.stats().copies),
+        registrations_(device.stats().registrations),
+        cpu_(cpu_seconds()),
+        start_(Clock::now()) {}
+
+  void stop(Outcome& outcome) const {
+    outcome.seconds = seconds_since(start_);
+    outcome.cpu_seconds = cpu_seconds() - cpu_;
+    outcome.copies = channel_.stats().copies - copies_;
+    outcome.registrations = device_.stats().registrations - registrations_;
+  }
+
+ private:
+  const Device& device_;
+  Channel& channel_;
+  std::uint64_t copies_, registrations_;
+  double cpu_;
+  Clock::time_point start_;
 };
 
 // Runs `body(lane)` for every lane, each in its own thread, and returns the first failure.

@@ -16,8 +16,8 @@
 
 #include "clock.h"
 #include "farwrite/farwrite.h"
-#include "owned_fd.h"
 #include "raw_limits.h"
+#include "stage.h"
 
 namespace farwrite::bench {
 namespace {
@@ -136,27 +136,16 @@ Result<double> time_threads(const AllocationPlan& plan, const MakeBlocks& make_b
   return total_seconds * 1e9 / static_cast<double>(plan.threads * plan.operations);
 }
 
-// Maps `bytes` of a new memfd, asks for huge pages, and populates it.
-Result<std::byte*> map_populated(std::uint64_t bytes) {
-  const OwnedFd fd(::memfd_create("farwrite-bench", MFD_CLOEXEC));
-  if (!fd.valid() || ::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
+// Maps and populates `bytes` of a new memfd.
+Result<std::byte*> map_memfd(std::uint64_t bytes) {
+  const int fd = ::memfd_create("farwrite-bench", MFD_CLOEXEC);
+  if (fd < 0 || ::ftruncate(fd, static_cast<off_t>(bytes)) != 0) {
     return Status::system_error(StatusCode::kResourceExhausted, kWhere,
                                 "the memfd cannot be created", errno, "free some memory");
   }
-  void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
-  if (base == MAP_FAILED) {
-    return Status::system_error(StatusCode::kResourceExhausted, kWhere,
-                                "the memfd cannot be mapped", errno, "free some memory");
-  }
-  ::madvise(base, bytes, MADV_HUGEPAGE);
-  if (::madvise(base, bytes, MADV_POPULATE_WRITE) != 0) {
-    const int error = errno;
-    ::munmap(base, bytes);
-    return Status::system_error(StatusCode::kUnsupported, kWhere,
-                                "MADV_POPULATE_WRITE does not work", error,
-                                "use Linux 5.14 or newer and free some memory");
-  }
-  return static_cast<std::byte*>(base);
+  auto base = map_populated(fd, bytes);
+  ::close(fd);
+  return base;
 }
 
 }  // namespace
@@ -198,7 +187,7 @@ Result<FirstUseTimes> first_use_of_device(std::uint64_t bytes) {
 Result<FirstUseTimes> first_use_of_kernel(std::uint64_t bytes) {
   FirstUseTimes times;
   Clock::time_point start = Clock::now();
-  auto base = map_populated(bytes);
+  auto base = map_memfd(bytes);
   if (!base.ok()) return base.status();
   times.allocate_seconds = seconds_since(start);
   start = Clock::now();
@@ -209,7 +198,7 @@ Result<FirstUseTimes> first_use_of_kernel(std::uint64_t bytes) {
 }
 
 Result<CopyBench> CopyBench::make(std::uint64_t pool_bytes) {
-  auto base = map_populated(pool_bytes / 2 * 2);
+  auto base = map_memfd(pool_bytes / 2 * 2);
   if (!base.ok()) return base.status();
   return CopyBench(base.value(), pool_bytes / 2);
 }

@@ -9,13 +9,14 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
-#include "box_latency.h"
-#include "box_limits.h"
+#include "box.h"
 #include "farwrite/copy.h"
+#include "farwrite/status.h"
 #include "memory_bench.h"
 #include "peer.h"
-#include "python_call.h"
 #include "raw_tcp.h"
 #include "stamps.h"
 #include "stream.h"
@@ -25,6 +26,35 @@ using namespace nb::literals;
 
 namespace farwrite::bench {
 namespace {
+
+// Runs `call` without the GIL. `call` must not touch a Python object.
+template <typename Call>
+auto without_gil(Call&& call) {
+  const nb::gil_scoped_release released;
+  return std::forward<Call>(call)();
+}
+
+// Raises the exception class that farwrite.errors has for the status's code, with the status's
+// message. The message may quote bytes of the peer that are not UTF-8; they are escaped.
+[[noreturn]] void raise(const Status& status) {
+  const std::string& message = status.message();
+  const nb::object sentence =
+      nb::bytes(message.data(), message.size()).attr("decode")("utf-8", "backslashreplace");
+  const nb::object error = nb::module_::import_("farwrite.errors")
+                               .attr("from_status")(static_cast<int>(status.code()), sentence);
+  PyErr_SetObject(error.type().ptr(), error.ptr());
+  throw nb::python_error();
+}
+
+void raise_if_error(const Status& status) {
+  if (!status.ok()) raise(status);
+}
+
+template <typename T>
+T value_or_raise(Result<T> result) {
+  if (!result.ok()) raise(result.status());
+  return std::move(result).value();
+}
 
 using Bytes = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
@@ -74,15 +104,26 @@ std::unique_ptr<Peer> open_peer(Role role, Op op, const std::string& fabric, std
   return value_or_raise(without_gil([&] { return Peer::open(options); }));
 }
 
-FirstUse prepare(Peer& peer, const std::string& endpoint) {
-  Endpoint there;
-  if (!endpoint.empty()) there = value_or_raise(Endpoint::parse(endpoint));
-  return value_or_raise(without_gil([&] { return peer.prepare(there); }));
+// An object that has these attributes, and that can be pickled.
+template <typename... Attributes>
+nb::object namespace_of(Attributes&&... attributes) {
+  return nb::module_::import_("types").attr("SimpleNamespace")(
+      std::forward<Attributes>(attributes)...);
 }
 
-Outcome run_phase(Peer& peer, Op op, Kind kind, bool limit, bool touch, bool block,
-                  std::uint64_t size, std::uint64_t transfers, std::uint64_t seed,
-                  std::uint32_t lanes, std::uint32_t window, const std::string& kernel) {
+nb::object prepare(Peer& peer, const std::string& endpoint, const std::vector<int>& raw_sockets) {
+  Endpoint there;
+  if (!endpoint.empty()) there = value_or_raise(Endpoint::parse(endpoint));
+  const FirstUse costs =
+      value_or_raise(without_gil([&] { return peer.prepare(there, raw_sockets); }));
+  return namespace_of("allocate_seconds"_a = costs.allocate_seconds,
+                      "open_seconds"_a = costs.open_seconds,
+                      "registrations"_a = costs.registrations);
+}
+
+nb::object run_phase(Peer& peer, Op op, Kind kind, bool limit, std::uint64_t size,
+                     std::uint64_t transfers, bool touch, bool block, std::uint64_t seed,
+                     std::uint32_t lanes, std::uint32_t window, const std::string& kernel) {
   const Phase phase{
       .op = op,
       .kind = kind,
@@ -96,7 +137,10 @@ Outcome run_phase(Peer& peer, Op op, Kind kind, bool limit, bool touch, bool blo
       .window = window,
       .kernel = kernel,
   };
-  return value_or_raise(without_gil([&] { return peer.run_phase(phase); }));
+  const Outcome outcome = value_or_raise(without_gil([&] { return peer.run_phase(phase); }));
+  return namespace_of("seconds"_a = outcome.seconds, "cpu_seconds"_a = outcome.cpu_seconds,
+                      "bad"_a = outcome.bad, "samples_us"_a = outcome.samples_us,
+                      "copies"_a = outcome.copies, "registrations"_a = outcome.registrations);
 }
 
 StreamTarget* open_target(const nb::handle& channel, const std::string& region) {
@@ -142,24 +186,17 @@ void bind_p2p(nb::module_& m) {
       },
       "size"_a, "lanes"_a, "pool_bytes"_a, "The number of places of `size` bytes in one pool.");
 
-  nb::class_<FirstUse>(m, "FirstUse", "The costs of starting one process.")
-      .def_ro("allocate_seconds", &FirstUse::allocate_seconds)
-      .def_ro("open_seconds", &FirstUse::open_seconds)
-      .def_ro("registrations", &FirstUse::registrations);
-  nb::class_<Outcome>(m, "Outcome", "The figures of a phase in one process.")
-      .def_ro("seconds", &Outcome::seconds)
-      .def_ro("cpu_seconds", &Outcome::cpu_seconds)
-      .def_ro("bad", &Outcome::bad)
-      .def_ro("samples_us", &Outcome::samples_us)
-      .def_ro("copies", &Outcome::copies)
-      .def_ro("registrations", &Outcome::registrations);
   nb::class_<Peer>(m, "Peer", "One of the two measuring processes.")
       .def(nb::new_(&open_peer), "role"_a, "op"_a, "fabric"_a, "lanes"_a, "pool_bytes"_a,
            "spin_seconds"_a, "stage_fd"_a)
       .def_prop_ro("endpoint", [](const Peer& peer) { return peer.endpoint().to_string(); })
-      .def("prepare", &prepare, "endpoint"_a)
-      .def("run_phase", &run_phase, "op"_a, "kind"_a, "limit"_a, "touch"_a, "block"_a, "size"_a,
-           "transfers"_a, "seed"_a, "lanes"_a, "window"_a, "kernel"_a)
+      .def("prepare", &prepare, "endpoint"_a, "raw_sockets"_a,
+           "The costs of starting this process: allocate_seconds, open_seconds, registrations.")
+      .def("run_phase", &run_phase, "op"_a, "kind"_a, "limit"_a, "size"_a, "transfers"_a,
+           "touch"_a = true, "block"_a = false, "seed"_a = 0, "lanes"_a = 1, "window"_a = 1,
+           "kernel"_a = "",
+           "The figures of a phase in this process: seconds, cpu_seconds, bad, samples_us, copies, "
+           "registrations.")
       .def("give_up", &Peer::give_up)
       .def("close", [](Peer& peer) { raise_if_error(without_gil([&] { return peer.close(); })); });
   nb::class_<StreamTarget>(m, "StreamTarget", "A region of the peer that streams write or read.")

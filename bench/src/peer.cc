@@ -4,7 +4,6 @@
 
 #include "clock.h"
 #include "farwrite/copy.h"
-#include "raw_tcp.h"
 #include "stamps.h"
 
 namespace farwrite::bench {
@@ -66,19 +65,14 @@ Peer::~Peer() {
   if (device_.valid()) static_cast<void>(close());
 }
 
-Result<FirstUse> Peer::prepare(const Endpoint& peer) {
+Result<FirstUse> Peer::prepare(const Endpoint& peer, std::vector<int> raw_sockets) {
+  raw_sockets_ = std::move(raw_sockets);
   auto channel = options_.role == Role::kReceiver ? device_.accept(kConnectTimeout)
                                                   : device_.connect(peer, kConnectTimeout);
   if (!channel.ok()) return channel.status();
   channel_ = std::move(channel).value();
   // Before the clock starts, because the choice of the copy kernel is a separate start-up cost.
   probe_copy_kernels();
-
-  if (options_.fabric == FabricKind::kTcp) {
-    auto sockets = connect_lanes(options_.role, *stage_, options_.lanes);
-    if (!sockets.ok()) return sockets.status();
-    raw_sockets_ = std::move(sockets).value();
-  }
 
   FirstUse first;
   Clock::time_point start = Clock::now();

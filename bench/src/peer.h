@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "farwrite/farwrite.h"
-#include "owned_fd.h"
 #include "phase.h"
 #include "stage.h"
 
@@ -44,8 +43,9 @@ class Peer {
 
   Endpoint endpoint() const { return device_.endpoint(); }
   // The receiver accepts, and the sender connects to `peer`. Then both allocate, fill and open the
-  // regions that the operation needs. Both sides must call it at the same time.
-  Result<FirstUse> prepare(const Endpoint& peer);
+  // regions that the operation needs. Both sides must call it at the same time. `raw_sockets` are
+  // connections of the raw loops, one for each lane; none unless the fabric is tcp.
+  Result<FirstUse> prepare(const Endpoint& peer, std::vector<int> raw_sockets);
   // Runs one phase together with the other process, which must run the same phase.
   Result<Outcome> run_phase(const Phase& phase);
   Status close();
@@ -68,8 +68,7 @@ class Peer {
   // The other side's regions.
   const RemoteRegion& remote_pool() const { return remote_pool_; }
   const RemoteRegion& remote_echo() const { return remote_echo_; }
-  // Connections of the raw loops, one for each lane; empty unless the fabric is tcp.
-  const std::vector<OwnedFd>& raw_sockets() const { return raw_sockets_; }
+  const std::vector<int>& raw_sockets() const { return raw_sockets_; }
 
  private:
   explicit Peer(const PeerOptions& options) : options_(options) {}
@@ -86,7 +85,7 @@ class Peer {
   Channel channel_;
   MemoryRegion pool_, side_, echo_;
   RemoteRegion remote_pool_, remote_echo_;
-  std::vector<OwnedFd> raw_sockets_;
+  std::vector<int> raw_sockets_;
 };
 
 // The loops of either side (p2p_sender.cc, p2p_receiver.cc).

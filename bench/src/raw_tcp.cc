@@ -1,13 +1,10 @@
 #include "raw_tcp.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <cerrno>
 #include <chrono>
-#include <utility>
 
 #include "clock.h"
 
@@ -25,44 +22,8 @@ Status broken(std::string_view what) {
 
 }  // namespace
 
-Result<std::vector<OwnedFd>> connect_lanes(Role role, Stage& stage, std::uint32_t lanes) {
-  const OwnedFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof(address);
-  auto* const raw_address = reinterpret_cast<sockaddr*>(&address);
-  if (role == Role::kReceiver) {
-    if (::bind(listener.get(), raw_address, length) != 0 || ::listen(listener.get(), 64) != 0 ||
-        ::getsockname(listener.get(), raw_address, &length) != 0) {
-      return broken("no socket can listen");
-    }
-    stage.raw_port().store(address.sin_port);
-  }
-  FARWRITE_RETURN_IF_ERROR(stage.meet());
-  address.sin_port = static_cast<in_port_t>(stage.raw_port().load());
-  std::vector<OwnedFd> sockets;
-  for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-    OwnedFd socket;
-    if (role == Role::kSender) {
-      socket = OwnedFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-      if (::connect(socket.get(), raw_address, length) != 0) return broken("connect failed");
-    } else {
-      pollfd entry{listener.get(), POLLIN, 0};
-      if (::poll(&entry, 1, 30'000) <= 0) return broken("no connection arrived within 30 s");
-      socket = OwnedFd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    }
-    const int one = 1;
-    if (::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) != 0) {
-      return broken("the connection failed");
-    }
-    sockets.push_back(std::move(socket));
-  }
-  return sockets;
-}
-
 RawTcpPath::RawTcpPath(Role role, Stage& stage, const Phase& phase, const SlotMap& map,
-                       const std::vector<OwnedFd>& sockets)
+                       const std::vector<int>& sockets)
     : role_(role),
       stage_(stage),
       phase_(phase),
@@ -88,7 +49,7 @@ Status RawTcpPath::send(std::uint32_t lane, const void* data, std::uint64_t byte
   const auto* at = static_cast<const std::byte*>(data);
   const Deadline deadline(kTimeout);
   while (bytes > 0) {
-    const ssize_t count = ::send(sockets_[lane].get(), at, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t count = ::send(sockets_[lane], at, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (count > 0) {
       at += count;
       bytes -= static_cast<std::uint64_t>(count);
@@ -99,7 +60,7 @@ Status RawTcpPath::send(std::uint32_t lane, const void* data, std::uint64_t byte
       return broken("the other process receives nothing");
     // The sender blocks also if receivers poll. A polling sender would send small pieces and would
     // contend with the receiver for the socket's lock.
-    pollfd entry{sockets_[lane].get(), POLLOUT, 0};
+    pollfd entry{sockets_[lane], POLLOUT, 0};
     ::poll(&entry, 1, 100);
   }
   return Status();
@@ -109,7 +70,7 @@ Status RawTcpPath::receive(std::uint32_t lane, void* data, std::uint64_t bytes) 
   auto* at = static_cast<std::byte*>(data);
   const Deadline deadline(kTimeout);
   while (bytes > 0) {
-    const ssize_t count = ::recv(sockets_[lane].get(), at, bytes, MSG_DONTWAIT);
+    const ssize_t count = ::recv(sockets_[lane], at, bytes, MSG_DONTWAIT);
     if (count > 0) {
       at += count;
       bytes -= static_cast<std::uint64_t>(count);
@@ -118,7 +79,7 @@ Status RawTcpPath::receive(std::uint32_t lane, void* data, std::uint64_t bytes) 
     if (count == 0 || (errno != EAGAIN && errno != EINTR)) return broken("recv failed");
     if (stage_.given_up() || deadline.expired()) return broken("nothing arrived for 30 s");
     if (phase_.block) {
-      pollfd entry{sockets_[lane].get(), POLLIN, 0};
+      pollfd entry{sockets_[lane], POLLIN, 0};
       ::poll(&entry, 1, 100);
     } else {
       cpu_relax();

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "farwrite/status.h"
-#include "owned_fd.h"
 #include "phase.h"
 #include "raw_limits.h"
 #include "stage.h"
@@ -25,15 +24,12 @@ inline constexpr std::string_view kSocketTuning =
     "TCP_NODELAY, buffers sized by the kernel (tcp_rmem, tcp_wmem), one connection per lane, one "
     "send() and recv() for as much as the kernel takes; a sender blocks when the socket is full";
 
-// Connects one socket for each lane. The receiver listens and passes its port through the stage.
-// Both processes must call it at the same time.
-Result<std::vector<OwnedFd>> connect_lanes(Role role, Stage& stage, std::uint32_t lanes);
-
-// One per process and phase. put, signal, take and fetch may be called by one thread per lane.
+// One per process and phase, over one connected socket for each lane. put, signal, take and fetch
+// may be called by one thread per lane.
 class RawTcpPath {
  public:
   RawTcpPath(Role role, Stage& stage, const Phase& phase, const SlotMap& map,
-             const std::vector<OwnedFd>& sockets);
+             const std::vector<int>& sockets);
   ~RawTcpPath();
   RawTcpPath(const RawTcpPath&) = delete;
   RawTcpPath& operator=(const RawTcpPath&) = delete;
@@ -54,7 +50,7 @@ class RawTcpPath {
   Stage& stage_;
   const Phase& phase_;
   const SlotMap& map_;
-  const std::vector<OwnedFd>& sockets_;
+  const std::vector<int>& sockets_;
   const bool echo_;
   std::array<std::uint32_t, kMaxLanes> taken_{};
   std::vector<std::thread> servers_;

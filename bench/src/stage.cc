@@ -17,7 +17,7 @@ namespace farwrite::bench {
 namespace {
 
 constexpr std::chrono::seconds kMeetingTimeout{60};
-constexpr ErrorContext kWhere{.operation = "bench p2p", .peer = {}, .fabric = {}};
+constexpr ErrorContext kWhere{.operation = "bench", .peer = {}, .fabric = {}};
 
 }  // namespace
 
@@ -25,7 +25,6 @@ constexpr ErrorContext kWhere{.operation = "bench p2p", .peer = {}, .fabric = {}
 struct Stage::Control {
   alignas(128) std::atomic<std::uint32_t> arrivals;
   alignas(128) std::atomic<std::uint32_t> given_up;
-  std::atomic<std::uint32_t> raw_port;
   std::array<RawLine, kMaxLanes> to_receiver;
   std::array<RawLine, kMaxLanes> to_sender;
   std::array<std::int64_t, kMaxOneWaySamples> began;
@@ -43,23 +42,27 @@ void futex_wake(std::atomic<std::uint32_t>& word) {
 
 std::uint64_t Stage::bytes_for(std::uint64_t pool_bytes) { return sizeof(Control) + pool_bytes; }
 
-Result<std::unique_ptr<Stage>> Stage::map(int fd, std::uint64_t pool_bytes) {
-  void* const base =
-      ::mmap(nullptr, bytes_for(pool_bytes), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+Result<std::byte*> map_populated(int fd, std::uint64_t bytes) {
+  void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (base == MAP_FAILED) {
     return Status::system_error(StatusCode::kResourceExhausted, kWhere,
-                                "the shared pool cannot be mapped", errno, "make --pool smaller");
+                                "shared memory cannot be mapped", errno, "free some memory");
   }
   // The same advice and prefault as for Farwrite's segments; otherwise the limit would be too low.
-  ::madvise(base, bytes_for(pool_bytes), MADV_HUGEPAGE);
-  if (::madvise(base, bytes_for(pool_bytes), MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
+  ::madvise(base, bytes, MADV_HUGEPAGE);
+  if (::madvise(base, bytes, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
     const int error = errno;
-    ::munmap(base, bytes_for(pool_bytes));
+    ::munmap(base, bytes);
     return Status::system_error(StatusCode::kResourceExhausted, kWhere,
-                                "the shared pool cannot be backed by memory", error,
-                                "make --pool smaller");
+                                "shared memory cannot be populated", error, "free some memory");
   }
-  return std::unique_ptr<Stage>(new Stage(static_cast<std::byte*>(base), pool_bytes));
+  return static_cast<std::byte*>(base);
+}
+
+Result<std::unique_ptr<Stage>> Stage::map(int fd, std::uint64_t pool_bytes) {
+  auto base = map_populated(fd, bytes_for(pool_bytes));
+  if (!base.ok()) return base.status();
+  return std::unique_ptr<Stage>(new Stage(base.value(), pool_bytes));
 }
 
 Stage::Stage(std::byte* base, std::uint64_t pool_bytes)
@@ -101,8 +104,6 @@ RawLine& Stage::to_receiver(std::uint32_t lane) const { return control_->to_rece
 RawLine& Stage::to_sender(std::uint32_t lane) const { return control_->to_sender[lane]; }
 
 std::int64_t& Stage::began(std::size_t sample) const { return control_->began[sample]; }
-
-std::atomic<std::uint32_t>& Stage::raw_port() const { return control_->raw_port; }
 
 std::byte* Stage::echo() const { return control_->echo.data(); }
 

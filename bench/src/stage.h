@@ -47,8 +47,6 @@ class Stage {
   RawLine& to_sender(std::uint32_t lane) const;
   // The time at which the sender began transfer `sample`, in CLOCK_MONOTONIC nanoseconds.
   std::int64_t& began(std::size_t sample) const;
-  // The port at which the receiver listens for the raw loops' connections.
-  std::atomic<std::uint32_t>& raw_port() const;
   std::byte* echo() const;  // kEchoBytes that the receiver writes
   std::byte* pool() const { return pool_; }
   std::uint64_t pool_bytes() const { return pool_bytes_; }
@@ -61,6 +59,9 @@ class Stage {
   std::byte* pool_;
   std::uint64_t pool_bytes_;
 };
+
+// Maps `bytes` of `fd`, asks for huge pages, and populates them where the kernel can: Linux 5.14.
+Result<std::byte*> map_populated(int fd, std::uint64_t bytes);
 
 // futex(2) on shared memory. futex_wait() returns at once if word != seen, and within 100 ms.
 void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t seen);

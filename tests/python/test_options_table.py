@@ -30,7 +30,7 @@ INTERNAL = {
     "FARWRITE_ALL_IN_PLACE",
     "FARWRITE_ANSWER",
     "FARWRITE_API",
-    "FARWRITE_BENCH_WIDEST",  # a macro of bench/src/box_limits.cc
+    "FARWRITE_BENCH_WIDEST",  # a macro of bench/src/box.cc
     "FARWRITE_RPC_OVER_FABRIC_PEERS",  # of farwrite_experiments.rpc_over_fabric
     "FARWRITE_RPC_OVER_FABRIC_SERVER",  # a name in TensorFlow's registry
     "FARWRITE_BENCH_PORTS",  # of farwrite-bench: farwrite_bench.cluster.process.free_ports

@@ -26,7 +26,7 @@ from pathlib import Path
 import farwrite as fw
 from farwrite.units import format_size
 from farwrite_bench.p2p.hosts import Asker, Json, Series, Service, row
-from farwrite_bench.table import text_table
+from farwrite_bench.table import print_text
 
 PORT = 7472
 PERFTEST_PORT = 18515
@@ -152,7 +152,7 @@ def ask(address: str, peer: str) -> None:
         rows = [measure(askers, op, *case, peer) for op in TOOLS for case in CASES]
     headers = ["op", "size", "perftest", "sleeping", "ratio", "polling", "ratio", "single ms"]
     print("MiB/s, and Farwrite's ratio to perftest")
-    print("\n".join(text_table([*headers, "moved"], [cells(made) for made in rows])), flush=True)
+    print_text([*headers, "moved"], [cells(made) for made in rows])
     OUT.write_text(json.dumps({"window": WINDOW, "rounds": ROUNDS, "rows": rows}, indent=2) + "\n")
     for made in rows:
         assert made["verified"], made

@@ -29,7 +29,7 @@ from farwrite_bench.grpc.transport import FABRICS, OVER_VERBS, TRANSPORTS
 from farwrite_bench.grpc.turn import case_row, figures
 from farwrite_bench.program import Program
 from farwrite_bench.report.parts import Row
-from farwrite_bench.table import text_table
+from farwrite_bench.table import print_text
 
 Json = dict[str, Any]
 
@@ -133,7 +133,7 @@ def ask(address: str, peer: str) -> None:
     for table in BENCHMARK.tables:
         if cells := table.cells({"rows": rows}):
             print(f"{table.title}; emulated, so that no time counts")
-            print("\n".join(text_table(table.heads(), cells)), flush=True)
+            print_text(table.heads(), cells)
     (OUT / "grpc_calls.json").write_text(json.dumps({"rows": rows}, indent=2) + "\n")
 
 

@@ -23,7 +23,7 @@ from between_hosts import WAIT, Bytes, checksum, open_device, pattern
 
 import farwrite as fw
 from farwrite.units import format_size
-from farwrite_bench.table import text_table
+from farwrite_bench.table import print_text
 
 PORT = 7477
 # (bytes, writes in a round): a second or so of each.
@@ -135,7 +135,7 @@ def ask(fabric: str, address: str, peer: str) -> None:
         asker = Asker(device, channel, channel.lookup("inbox", WAIT))
         rows = [series for case in CASES for series in asker.measure(*case)]
     print("registering and releasing memory: shares of the time of one write after the other")
-    print("\n".join(text_table(HEADERS, [row.cells() for row in rows])), flush=True)
+    print_text(HEADERS, [row.cells() for row in rows])
     if OUT.parent.is_dir():
         facts = {"fabric": fabric, "rounds": ROUNDS, "rows": [asdict(row) for row in rows]}
         OUT.write_text(json.dumps(facts, indent=2) + "\n")

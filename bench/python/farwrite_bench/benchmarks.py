@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 if TYPE_CHECKING:
     from farwrite_bench.cluster.transport import Transport
     from farwrite_bench.harness.benchmark import Benchmark
-    from farwrite_bench.harness.section import Section
     from farwrite_bench.report.files import Run
 
 GROUP = "farwrite.benchmarks"
@@ -33,17 +32,10 @@ class Entry:
     command: bool = True
     """Whether it has a subcommand."""
 
-    @property
+    @functools.cached_property
     def benchmark(self) -> Benchmark[Any]:
         """Its declaration."""
         return cast("Benchmark[Any]", import_module(self.module).BENCHMARK)
-
-    @functools.cached_property
-    def page_section(self) -> Section:
-        """The part of the page."""
-        from farwrite_bench.harness.section import Section
-
-        return Section(self.benchmark)
 
 
 class Suite(Protocol):

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Iterator, Sequence
-from typing import TextIO
+from collections.abc import Callable, Iterator, Sequence
+
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+NO_TERMINAL = 10_000
+"""The width of a file or a pipe, in which no line of a table is broken."""
 
 
 def times(value: float) -> str:
@@ -12,45 +21,42 @@ def times(value: float) -> str:
     return f"{value:.2f}x" if value < 2 else f"{value:.1f}x" if value < 20 else f"{value:.0f}x"
 
 
-def text_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Align the first column to the left and the others to the right."""
-    widths = [max(len(line[i]) for line in (headers, *rows)) for i in range(len(headers))]
-    for line in (headers, ["-" * width for width in widths], *rows):
-        first, *others = (
-            text.ljust(width) if i == 0 else text.rjust(width)
-            for i, (text, width) in enumerate(zip(line, widths, strict=True))
-        )
-        yield "  ".join([first, *others]).rstrip()
-
-
-def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Format the same table as Markdown."""
-    yield "| " + " | ".join(headers) + " |"
-    yield "|---" + "|---:" * (len(headers) - 1) + "|"
+def print_text(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table that fits the terminal, with the first column aligned to the left."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="")
+    for place, header in enumerate(headers):
+        table.add_column(Text(header), justify="right" if place else "left", overflow="fold")
     for row in rows:
-        yield "| " + " | ".join(row) + " |"
+        table.add_row(*map(Text, row))
+    Console(width=None if sys.stdout.isatty() else NO_TERMINAL).print(table)
 
 
-class ProgressBar:
-    """A bar on the last line of a terminal; prints nothing if the stream is no terminal."""
+def print_markdown(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print the same table as Markdown."""
+    rule = ["---", *["---:"] * (len(headers) - 1)]
+    for line in (headers, rule, *rows):
+        print(f"| {' | '.join(line)} |")
 
-    WIDTH = 24
 
-    def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream if stream is not None else sys.stderr
-        self._shown = self._stream.isatty()
+@contextlib.contextmanager
+def progress_bar() -> Iterator[Callable[..., None]]:
+    """Show a bar on the last line of a terminal until the end of the block.
 
-    def __call__(self, share: float, what: str = "") -> None:
-        """Draw the bar at `share`, from 0 to 1, with the name of the next step."""
-        if not self._shown:
-            return
-        full = int(share * self.WIDTH)
-        bar = "#" * full + "." * (self.WIDTH - full)
-        self._stream.write(f"\r\x1b[K[{bar}] {share:4.0%} {what}")
-        self._stream.flush()
+    What it yields takes the share, from 0 to 1, and the name of the next step. Nothing is printed
+    if standard error is no terminal. No thread draws beside what is measured.
+    """
+    console = Console(stderr=True)
+    columns = BarColumn(24), TaskProgressColumn(), TextColumn("{task.description}", markup=False)
+    with Progress(
+        *columns,
+        console=console,
+        auto_refresh=False,
+        transient=True,
+        disable=not console.is_terminal,
+    ) as progress:
+        bar = progress.add_task("", total=1.0)
 
-    def clear(self) -> None:
-        """Erase the bar, so that other output can follow."""
-        if self._shown:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
+        def show(share: float, what: str = "") -> None:
+            progress.update(bar, completed=share, description=what, refresh=True)
+
+        yield show

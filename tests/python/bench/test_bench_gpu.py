@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from cuda_double import library
-from farwrite_bench.gpu.benchmark import make_rows, target
-from farwrite_bench.gpu.run import Result, Turns
+from farwrite_bench.gpu.benchmark import target
+from farwrite_bench.gpu.run import Turns, Way, make_rows
 
 WAYS = {
     "copy",
@@ -59,9 +59,9 @@ def test_without_a_driver_it_says_what_to_install() -> None:
 
 
 def test_a_ratio_below_the_target_is_marked() -> None:
-    result = Result(operations={"copy": "gpu to gpu", "write": "gpu to gpu"})
-    result.turns[64 << 20] = {"copy": Turns([100.0, 100.0]), "write": Turns([80.0, 85.0])}
-    limit, write = make_rows(result)
+    ways = [Way(key, "gpu to gpu", lambda size, transfers: 0.0) for key in ("copy", "write")]
+    turns = {"copy": Turns([100.0, 100.0]), "write": Turns([80.0, 85.0])}
+    limit, write = make_rows(64 << 20, ways, turns)
     assert limit["of_limit"] is None and limit["target"] is None
     assert write["of_limit"]["median"] == pytest.approx(0.825, abs=0.001)
     assert write["target_met"] is False

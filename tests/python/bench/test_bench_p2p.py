@@ -1,6 +1,7 @@
 """Small runs of ``farwrite bench p2p``. No test asserts a time."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -104,12 +105,13 @@ def test_a_size_that_fills_the_pool_gets_fewer_lanes_and_a_smaller_window():
 
 
 SETUP = bench_pair.Setup("write", "shm", 1, 4 * MIB, "block")
+PHASE = {"op": "write", "kind": "bandwidth", "limit": False, "size": 4096, "transfers": 8}
 
 
 def test_the_sender_is_gone_after_a_run(tmp_path):
     with bench_pair.Pair(SETUP, tmp_path / "log") as pair:
         child = pair._child._process
-        pair.run(bench_pair.Phase("write", "bandwidth", False, 4096, 8))
+        pair.run(PHASE)
         assert child.poll() is None
     assert child.poll() == 0
 
@@ -119,12 +121,12 @@ def test_a_sender_that_dies_is_an_error_and_leaves_nothing(tmp_path):
         child = pair._child._process
         child.kill()
         child.wait()
-        pair.run(bench_pair.Phase("write", "bandwidth", False, 4096, 8))
+        pair.run(PHASE)
     assert child.poll() is not None
 
 
 def test_a_phase_that_does_not_fit_is_refused_by_both_sides(tmp_path):
-    phase = bench_pair.Phase("write", "bandwidth", False, 2 * MIB, 8, window=64)
+    phase = {**PHASE, "size": 2 * MIB, "window": 64}
     with (
         pytest.raises(Error, match="exceed the pool"),
         bench_pair.Pair(SETUP, tmp_path / "log") as pair,
@@ -221,6 +223,13 @@ def test_a_row_compares_rates_of_large_transfers_and_times_of_small_ones_by_roun
     assert (small["target"], small["target_met"]) == ("<=2.0", False)
     assert (large["p50_us"], large["p99_us"], large["limit_gb_s"]) == (2.0, 9.0, 10.0)
     assert large["ratio_unread"] == 0.5
+
+
+def test_a_chart_shows_the_ratio_of_the_table_and_none_of_another_figure():
+    large, small = measured(MIB), measured(8)
+    (drawn,) = BENCHMARK.figures({"rows": [small, {**large, "op": "alias"}]})
+    # The medians of both sides alone would make it 1.0x, and the large row's is a ratio of rates.
+    assert set(re.findall(r"\((\S+x)\)", drawn)) == {"3.0x"}
 
 
 def test_a_wrong_payload_of_ours_is_counted_and_one_of_the_limit_is_an_error():

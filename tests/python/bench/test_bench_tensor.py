@@ -17,6 +17,7 @@ from farwrite_bench.harness import memory
 from farwrite_bench.record import Record
 from farwrite_bench.tensor import run as bench_run
 from farwrite_bench.tensor.benchmark import BENCHMARK, beside_grpc, plan
+from farwrite_bench.tensor.cluster import RefusedError
 from farwrite_bench.tensor.plan import (
     CONSUMERS,
     DEFAULT_SIZES,
@@ -26,10 +27,6 @@ from farwrite_bench.tensor.plan import (
     TRANSPORTS,
     Block,
     Case,
-    Open,
-    Refused,
-    Steps,
-    Taken,
     TensorPlan,
     expected_seconds,
     memory_of,
@@ -208,15 +205,11 @@ def test_what_a_tensor_adds_is_compared_with_stock_grpc() -> None:
 
 
 def test_a_transport_that_fails_does_not_stop_the_others() -> None:
-    class Client:
-        def ask(self, order: object) -> object:
-            key = getattr(order, "transport", "")
-            if isinstance(order, Open) and key == "grpc":
-                return Refused("UnavailableError: too large\nmore")
-            return Taken([0.001] * order.count) if isinstance(order, Steps) else None
-
     class Processes:
-        client = Client()
+        def call(self, method: str, key: str, *arguments: Any) -> object:
+            if (method, key) == ("open", "grpc"):
+                raise RefusedError("UnavailableError: too large\nmore")
+            return [0.001] * arguments[1] if method == "take" else None
 
         def look(self, transport: str) -> list[Readings]:
             return readings(0)

@@ -19,13 +19,12 @@ from farwrite_bench.harness.chart import Bars, BySize
 from farwrite_bench.harness.column import Column, Table, ratio, span, spread
 from farwrite_bench.harness.command import add_parser
 from farwrite_bench.harness.memory import affordable, affordable_pool
-from farwrite_bench.harness.section import Section
 from farwrite_bench.options import positive
 from farwrite_bench.record import Record
 from farwrite_bench.report.parts import Gain, rows_of
 from farwrite_bench.report.theme import colour
 from farwrite_bench.sizes import MIB
-from farwrite_bench.table import ProgressBar, markdown_table, text_table
+from farwrite_bench.table import print_markdown, print_text, progress_bar
 
 COLOURS = {"here": "farwrite", "there": "grpc"}
 RATE = Bars("Rates", lambda row: f"{row['size']}", "gb_s", "GB/s", rounds="rounds", colours=COLOURS)
@@ -154,26 +153,27 @@ def test_a_pool_never_takes_more_memory_than_there_is() -> None:
     assert affordable_pool(record, 1024 * MIB, 2.5, available=0) == 4 * MIB
 
 
-def test_tables_align_numbers_to_the_right_and_markdown_has_a_rule() -> None:
-    headers, rows = ("op", "us"), [("write", "1"), ("read", "2048")]
-    assert list(text_table(headers, rows)) == [
-        "op       us",
-        "-----  ----",
-        "write     1",
-        "read   2048",
-    ]
-    assert list(markdown_table(headers, rows)) == [
+def test_tables_align_numbers_to_the_right_and_markdown_has_a_rule(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    headers, rows = ("op", "us [1]"), [("write", "1"), ("read", "2048")]
+    print_text(headers, rows)
+    head, _, *shown = capsys.readouterr().out.splitlines()
+    assert [head, *shown] == ["op      us [1]", "write        1", "read      2048"]
+    print_text(headers, [("read" * 100, "1")])
+    assert len(capsys.readouterr().out.splitlines()) == 3, "no line is broken but on a terminal"
+    print_markdown(("op", "us"), rows)
+    assert capsys.readouterr().out.splitlines() == [
         "| op | us |",
-        "|---|---:|",
+        "| --- | ---: |",
         "| write | 1 |",
         "| read | 2048 |",
     ]
 
 
 def test_no_progress_bar_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    bar = ProgressBar()
-    bar(0.5, "halfway")
-    bar.clear()
+    with progress_bar() as show:
+        show(0.5, "halfway")
     assert capsys.readouterr().err == ""
 
 
@@ -204,7 +204,7 @@ def test_without_a_key_the_settings_are_facts_and_an_empty_table_is_not_shown(
     facts = json.loads(file.read_text())
     assert (facts["rounds"], facts["sizes"]) == (5, [8, 64])
     assert "nothing" not in capsys.readouterr().out
-    assert Section(echo).tables(facts) == []
+    assert echo.filled_tables(facts) == []
 
 
 def test_without_a_chart_no_picture_is_written(
@@ -231,19 +231,19 @@ def test_a_chart_draws_the_rows_that_its_declaration_makes() -> None:
 
 @pytest.mark.parametrize("name", benchmarks())
 def test_every_benchmark_has_a_part_of_the_page(name: str) -> None:
-    section = benchmarks()[name].page_section
-    assert section.TITLE and section.LEAD
+    benchmark = benchmarks()[name].benchmark
+    assert benchmark.title and benchmark.description
+    assert "By default" not in benchmark.description, "which is for its help alone"
 
 
 def test_the_page_has_what_the_declaration_says(tmp_path: Path) -> None:
     file = tmp_path / "echo.json"
     run("--json", str(file), "--quick")
     facts = json.loads(file.read_text())
-    section = Section(ECHO)
-    assert len(section.figures(facts)) == 2
-    (title, heads, shown) = section.tables(facts)[0]
-    assert (title, list(heads)[:2], len(shown)) == ("Echoes", ["size", "way"], 2)
-    assert section.cards(facts) == [("2.0x", "as loud, echo")]
+    assert len(ECHO.figures(facts)) == 2
+    (_, heads, shown) = ECHO.filled_tables(facts)[0]
+    assert (list(heads)[:2], len(shown)) == (["size", "way"], 2)
+    assert ECHO.key_figures(facts) == [("2.0x", "as loud, echo")]
 
 
 def test_the_file_of_a_long_run_is_written_while_it_runs(

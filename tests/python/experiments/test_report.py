@@ -121,7 +121,7 @@ def test_the_page_is_one_file_with_everything_in_order(
     assert not re.search(r"https?://|url\((?!#)|@import|<link|<img", without_namespace)
     headings = [unescape(each) for each in re.findall(r"<h2>(.*?)</h2>", html)]
     assert headings == [
-        *(each.page_section.TITLE for each in benchmarks().values()),
+        *(each.benchmark.title for each in benchmarks().values()),
         "What the papers measured",
         "Where Farwrite does not help",
         "All rows",
@@ -151,7 +151,7 @@ def test_without_training_the_main_figure_is_of_the_first_benchmark(tmp_path: Pa
     write_results(tmp_path, "tensor", "memory")
     drawn = picture(read_folder(tmp_path)[0])
     assert drawn is not None
-    assert benchmarks()["tensor"].page_section.TITLE in drawn
+    assert benchmarks()["tensor"].benchmark.title in drawn
 
 
 def test_files_that_cannot_be_shown_are_named_with_the_reason(
@@ -225,7 +225,7 @@ def test_two_files_of_one_benchmark_stand_apart(tmp_path: Path) -> None:
     write_results(tmp_path, "p2p")
     (tmp_path / "hosts.json").write_text(json.dumps(two_hosts()))
     html = page_of(tmp_path)
-    assert html.count(f"<h2>{benchmarks()['p2p'].page_section.TITLE}</h2>") == 1
+    assert html.count(f"<h2>{benchmarks()['p2p'].benchmark.title}</h2>") == 1
     assert "<h3>p2p: p2p.json</h3>" in html
     assert "<h3>p2p: hosts.json</h3>" in html
     assert "Rate between two hosts" in html

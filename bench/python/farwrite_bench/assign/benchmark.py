@@ -27,10 +27,10 @@ from farwrite_bench.harness.memory import affordable
 from farwrite_bench.ratio import ratio_of_rounds
 from farwrite_bench.record import Record
 from farwrite_bench.report.parts import Facts, Gain, Row, rows_of
-from farwrite_bench.tensor.cluster import Bench, bench
-from farwrite_bench.tensor.plan import GRPC_LIMIT, LOCAL, SPARE_BYTES, Block, Case, Close, Open
+from farwrite_bench.tensor.cluster import Bench, RefusedError, bench
+from farwrite_bench.tensor.plan import GRPC_LIMIT, LOCAL, SPARE_BYTES, Block, Case
 from farwrite_bench.tensor.rows import fabric, median_ms
-from farwrite_bench.tensor.run import WARM_UP_STEPS, RefusedError, block, order
+from farwrite_bench.tensor.run import WARM_UP_STEPS, block
 
 MEGABYTE = 10**6
 """10^6 bytes, as in the issues, and not 2^20."""
@@ -116,11 +116,11 @@ def _blocks(plan: AssignPlan, processes: Bench, case: Case) -> dict[str, list[Bl
     key = keys[0]
     try:
         for key in keys:
-            order(processes, Open(key, case, AssignCase))
+            processes.call("open", key, case, AssignCase)
         for number, key in in_turn(keys, plan.rounds):
             blocks[key].append(block(processes, key, plan.steps, number % 2 == 0))
         for key in keys:
-            order(processes, Close(key))
+            processes.call("close", key)
     except RefusedError as refusal:
         raise FailedPrecondition(
             f"bench assign: {in_megabytes(case.size)} over {WAYS[key].name}: {refusal}"

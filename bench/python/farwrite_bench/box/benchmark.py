@@ -331,8 +331,8 @@ BENCHMARK = Benchmark(
     description="Measure the parameter box: small reads, accumulate, publishing, bandwidth of many"
     " processes, and the asynchronous training of four networks, emulated, beside OpenMPI: workers"
     " read shared weights, sleep for the time of the computation, and push their changes meanwhile."
-    " A checkout on Debian unpacks OpenMPI by itself. By default the run takes less than 10 minutes"
-    " on two processors.",
+    " A checkout on Debian unpacks OpenMPI by itself.",
+    more_help="By default the run takes less than 10 minutes on two processors.",
     title="The parameter box: emulated asynchronous training, beside MPI",
     example="farwrite bench box --test latency --quick",
     options=(

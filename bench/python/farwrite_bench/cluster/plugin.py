@@ -7,14 +7,14 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from farwrite.errors import FailedPrecondition
 from farwrite_bench.cluster.control import end_of
 from farwrite_bench.cluster.process import QUIET
 from farwrite_bench.cluster.transport import PLUGIN, Transport
-from farwrite_bench.table import ProgressBar
+from farwrite_bench.table import progress_bar
 
 
 def make_ready(log: Path, module: str = PLUGIN) -> None:
@@ -52,17 +52,13 @@ def programs(transports: Collection[Transport]) -> list[str]:
 
 
 @contextlib.contextmanager
-def measuring(*needed: str) -> Iterator[tuple[ProgressBar, Path]]:
+def measuring(*needed: str) -> Iterator[tuple[Callable[..., None], Path]]:
     """Show a progress bar and keep a folder for the children's output until the end of the block.
 
     Make the modules that are `needed` ready first, each once.
     """
-    bar = ProgressBar()
-    with tempfile.TemporaryDirectory(prefix="farwrite-bench-") as logs:
-        try:
-            for number, module in enumerate(dict.fromkeys(needed)):
-                bar(0.0, f"loading {module}")
-                make_ready(Path(logs) / f"library-{number}.log", module)
-            yield bar, Path(logs)
-        finally:
-            bar.clear()
+    with tempfile.TemporaryDirectory(prefix="farwrite-bench-") as logs, progress_bar() as bar:
+        for number, module in enumerate(dict.fromkeys(needed)):
+            bar(0.0, f"loading {module}")
+            make_ready(Path(logs) / f"library-{number}.log", module)
+        yield bar, Path(logs)

@@ -10,27 +10,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from farwrite.errors import Internal
 from farwrite.units import format_size
 from farwrite_bench.cluster.forked import ForkedTask
+from farwrite_bench.cluster.group import Take, Turn, in_turn, totals
 from farwrite_bench.cluster.process import free_addresses
-from farwrite_bench.cluster.readings import spent
+from farwrite_bench.cluster.seat import Seat, Threads
 from farwrite_bench.cluster.transport import FARWRITE, GRPC, PLUGIN, Transport, forced
-from farwrite_bench.collective.worker import Join, Reduce, Reduced
 from farwrite_bench.harness import option
 from farwrite_bench.harness.benchmark import Benchmark, Progress
 from farwrite_bench.harness.chart import Bars
 from farwrite_bench.harness.column import Column, Table
 from farwrite_bench.options import positive
-from farwrite_bench.ratio import rounded
+from farwrite_bench.ratio import ratio_of_rounds
 from farwrite_bench.record import Record
-from farwrite_bench.report.parts import Facts, Gain, rows_of
+from farwrite_bench.report.parts import Facts, Gain, Row, rows_of
 
 WORKERS = 2
 ELEMENT = 4
 TRANSPORTS = {transport.key: transport for transport in (GRPC, FARWRITE)}
-WARM_UP_STEPS = 1
-"""Steps before each turn, which are not measured."""
 NOTE = (
     "A step is MultiWorkerMirroredStrategy's all_reduce of one float32 variable in a tf.function,"
     " by TensorFlow's ring. Its time is the time of the slower worker. GB/s: the variable's bytes"
@@ -38,8 +35,8 @@ NOTE = (
     " RPCs (RecvBuf calls) are per step, for both workers together. On both transports gRPC has"
     " TensorFlow's defaults, and a worker has one thread per core."
 )
-Turn = tuple[Reduced, ...]
-"""The results of all workers in one turn."""
+Turns = list[Turn]
+"""The turn of each worker in one round."""
 
 
 @dataclass(frozen=True)
@@ -80,11 +77,10 @@ def measure(plan: CollectivePlan, progress: Progress, logs: Path) -> Facts:
             key: stack.enter_context(_workers(transport, plan.elements, variables, logs))
             for key, transport in TRANSPORTS.items()
         }
-        turns: dict[str, list[Turn]] = {key: [] for key in workers}
-        for number in range(plan.rounds):
-            for place, key in enumerate(workers if number % 2 == 0 else reversed(workers)):
-                progress((number + place / len(workers)) / plan.rounds, key)
-                turns[key].append(_turn(workers[key], Reduce(plan.steps, WARM_UP_STEPS)))
+        turns: dict[str, list[Turns]] = {key: [] for key in workers}
+        for number, key in in_turn([*workers], plan.rounds):
+            progress(number / plan.rounds, key)
+            turns[key].append(_turns(workers[key], Take(plan.steps)))
     return {"rows": _rows(plan.size, turns)}
 
 
@@ -92,7 +88,7 @@ def measure(plan: CollectivePlan, progress: Progress, logs: Path) -> Facts:
 def _workers(
     transport: Transport, elements: int, variables: dict[str, str], logs: Path
 ) -> Iterator[list[ForkedTask]]:
-    addresses = tuple(free_addresses(WORKERS))
+    cluster = {"worker": free_addresses(WORKERS)}
     with contextlib.ExitStack() as stack:
         tasks = [
             stack.enter_context(
@@ -106,62 +102,48 @@ def _workers(
             for index in range(WORKERS)
         ]
         for index, task in enumerate(tasks):
-            task.send(Join(addresses, index, transport, elements))
+            task.send((Seat(cluster, "worker", index, transport, Threads()), elements))
         for task in tasks:
             task.receive()
         yield tasks
 
 
-def _turn(tasks: Sequence[ForkedTask], order: Reduce) -> Turn:
+def _turns(tasks: Sequence[ForkedTask], order: Take) -> Turns:
     for task in tasks:
         task.send(order)
-    answers = [task.receive() for task in tasks]
-    reduced = tuple(answer for answer in answers if isinstance(answer, Reduced))
-    if len(reduced) != len(answers):
-        raise Internal(f"bench collective: unexpected answers of workers: {answers!r}; report this")
-    return reduced
+    return [turn for task in tasks if isinstance(turn := task.receive(), Turn)]
 
 
-def _rows(size: int, turns: dict[str, list[Turn]]) -> list[dict[str, Any]]:
+def _rows(size: int, turns: dict[str, list[Turns]]) -> list[Row]:
     # A step ends when the slower worker ends it.
     taken = {
         key: [
-            [max(each) for each in zip(*(worker.seconds for worker in turn), strict=True)]
-            for turn in rounds
+            [max(each) for each in zip(*(worker.seconds for worker in workers), strict=True)]
+            for workers in rounds
         ]
         for key, rounds in turns.items()
     }
+    medians = {key: [statistics.median(each) for each in rounds] for key, rounds in taken.items()}
     rows = []
     for key, rounds in turns.items():
-        totals = [spent([w.before for w in turn], [w.after for w in turn]) for turn in rounds]
-        steps = sum(len(each) for each in taken[key])
+        total = totals([worker for workers in rounds for worker in workers])
+        fabrics = {name for workers in rounds for w in workers for name in w.after[0].fabrics}
+        steps = sum(map(len, taken[key]))
         median = statistics.median(second for each in taken[key] for second in each)
-        ratios = [
-            statistics.median(ours) / statistics.median(stock)
-            for ours, stock in zip(taken[key], taken[GRPC.key], strict=True)
-        ]
-
-        def a_step(
-            name: str, totals: Sequence[dict[str, float]] = totals, steps: int = steps
-        ) -> float:
-            return sum(total.get(name, 0) for total in totals) / steps
-
+        of_grpc = ratio_of_rounds(medians[key], medians[GRPC.key])
         counted = not TRANSPORTS[key].stock
         rows.append(
             {
                 "transport": key,
-                "fabric": "/".join(
-                    sorted({name for turn in rounds for w in turn for name in w.after.fabrics})
-                )
-                or None,
+                "fabric": "/".join(sorted(fabrics)) or None,
                 "step_ms": round(median * 1e3, 4),
                 "gb_s": round(size / median / 1e9, 3),
-                "of_grpc": rounded(statistics.median(ratios)),
-                "of_grpc_spread": [rounded(min(ratios)), rounded(max(ratios))],
-                "cpu_ms": round(a_step("cpu_seconds") * 1e3, 3),
-                "copies": a_step("copies") if counted else None,
-                "rpcs": a_step("grpc_recv_buf_calls") if counted else None,
-                "socket_bytes": round(a_step("socket_bytes"), 1),
+                "of_grpc": of_grpc["median"],
+                "of_grpc_spread": [of_grpc["low"], of_grpc["high"]],
+                "cpu_ms": round(total["cpu_seconds"] / steps * 1e3, 3),
+                "copies": total.get("copies", 0) / steps if counted else None,
+                "rpcs": total.get("grpc_recv_buf_calls", 0) / steps if counted else None,
+                "socket_bytes": round(total["socket_bytes"] / steps, 1),
                 "steps": steps,
             }
         )

@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from farwrite.units import format_size
-from farwrite_bench.gpu.run import LIMIT, Result, run
+from farwrite_bench.gpu.run import run
 from farwrite_bench.harness import option
 from farwrite_bench.harness.benchmark import Benchmark, Progress
 from farwrite_bench.harness.chart import BySize
 from farwrite_bench.harness.column import Column, Table, marked
-from farwrite_bench.ratio import ratio_of_rounds
 from farwrite_bench.record import Record
 from farwrite_bench.report.parts import Card, Facts, Gain, Row
 from farwrite_bench.table import times
 
 SIZES = (1 << 20, 16 << 20, 64 << 20, 256 << 20, 1 << 30)
 QUICK_SIZES = (1 << 20, 16 << 20)
-TARGETS = {
-    "write": (0.9, 64 << 20),
-    "write to host": (0.85, 16 << 20),
-    "read from host": (0.85, 16 << 20),
-}
-"""By way: the share of the driver's copy, and the size from which on it is asked."""
 _COLOURS = {
     "copy": "limit",
     "write": "farwrite",
@@ -76,50 +68,7 @@ def plan(arguments: argparse.Namespace, record: Record) -> GpuPlan:
 
 def measure(plan: GpuPlan, progress: Progress, logs: Path) -> Facts:
     """Measure everything in `plan`."""
-    result = run(plan.sizes, plan.rounds, plan.gpu, progress)
-    return {
-        "gpu": result.gpu,
-        "rows": make_rows(result),
-        "hand_over": hand_over_rows(result),
-        "missing": result.missing,
-    }
-
-
-def make_rows(result: Result) -> list[Row]:
-    """One row for each size and way."""
-    rows = []
-    for size, turns in result.turns.items():
-        for key, figures in turns.items():
-            operation = result.operations[key]
-            limit = LIMIT[operation]
-            of_limit = None if key == limit else ratio_of_rounds(figures.gb_s, turns[limit].gb_s)
-            share, least = TARGETS.get(key, (None, 0))
-            asked = share if size >= least else None
-            rows.append(
-                {
-                    "size": size,
-                    "operation": operation,
-                    "way": key,
-                    "gb_s": statistics.median(figures.gb_s),
-                    "gb_s_rounds": figures.gb_s,
-                    "of_limit": of_limit,
-                    "target": asked,
-                    "target_met": None
-                    if asked is None or of_limit is None
-                    else of_limit["median"] >= asked,
-                    "pins": figures.pins,
-                    "mappings": figures.mappings,
-                }
-            )
-    return rows
-
-
-def hand_over_rows(result: Result) -> list[Row]:
-    """One row for each way to hand an array over without a copy."""
-    return [
-        {"way": key, "p50_us": statistics.median(figures), "times": len(figures)}
-        for key, figures in result.hand_over_us.items()
-    ]
+    return run(plan.sizes, plan.rounds, plan.gpu, progress)
 
 
 def sentences(facts: Facts) -> Iterator[str]:

@@ -6,25 +6,36 @@ import contextlib
 import multiprocessing
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 import farwrite as fw
 from farwrite.errors import Internal
+from farwrite.units import format_size
 from farwrite_bench.cluster.group import in_turn
 from farwrite_bench.gpu import torch_sharing
 from farwrite_bench.gpu.driver import Driver
-from farwrite_bench.gpu.peer import CHECK, HAND_OVER, WORK, serve
-from farwrite_bench.harness.benchmark import Progress
+from farwrite_bench.harness.benchmark import Progress, stage
+from farwrite_bench.ratio import ratio_of_rounds
+from farwrite_bench.report.parts import Facts, Row
 
+WORK, CHECK, HAND_OVER, END = 1, 2, 3, 4
+"""Tags of notifications."""
 Turn = Callable[[int, int], float]
 """Makes so many transfers of a size, and returns the seconds that they took."""
 TURN_SECONDS = 0.1
 HAND_OVERS = 50
 LIMIT = {"gpu to gpu": "copy", "gpu to host": "copy to host", "host to gpu": "copy from host"}
 """By operation, the driver's copy in one process."""
+
+TARGETS = {
+    "write": (0.9, 64 << 20),
+    "write to host": (0.85, 16 << 20),
+    "read from host": (0.85, 16 << 20),
+}
+"""By way: the share of the driver's copy, and the size from which on it is asked."""
 
 
 @dataclass(frozen=True)
@@ -45,21 +56,6 @@ class Turns:
     mappings: int = 0
 
 
-@dataclass
-class Result:
-    """What a run found."""
-
-    gpu: str = ""
-    turns: dict[int, dict[str, Turns]] = field(default_factory=dict)
-    """By size and way."""
-    operations: dict[str, str] = field(default_factory=dict)
-    """By way."""
-    hand_over_us: dict[str, list[float]] = field(default_factory=dict)
-    """By way, of each hand-over."""
-    missing: dict[str, str] = field(default_factory=dict)
-    """By way, what it lacks."""
-
-
 class _Site:
     """The two processes, and the memory of this one."""
 
@@ -69,7 +65,7 @@ class _Site:
         self.device = stack.enter_context(fw.Device(listen="127.0.0.1:0"))
         context = multiprocessing.get_context("spawn")
         peer = context.Process(
-            target=serve, args=(str(self.device.endpoint), size, ordinal), daemon=True
+            target=_serve, args=(str(self.device.endpoint), size, ordinal), daemon=True
         )
         peer.start()
         stack.callback(peer.join, 30)
@@ -151,47 +147,120 @@ class _Site:
             yield taken * 1e6
 
 
+def _serve(endpoint: str, size: int, ordinal: int) -> None:
+    """Publish regions of `size` bytes, on the GPU and in host memory, until the channel closes.
+
+    A message with the tag CHECK, a byte as text, is answered: whether every byte of both inboxes
+    is that one. One with the tag HAND_OVER has a spare region of the GPU published by that name.
+    """
+    kind = f"cuda:{ordinal}"
+    with fw.Device() as device, device.connect(endpoint) as channel:
+        inboxes = {
+            "gpu": channel.publish("gpu-in", channel.allocate(size, kind=kind)),
+            "host": channel.publish("host-in", channel.allocate(size)),
+        }
+        on_gpu = device.publish("gpu-out", device.allocate(size, kind=kind))
+        on_host = device.publish("host-out", device.allocate(size))
+        spare = device.allocate(size, kind=kind)
+        on_gpu.array.copy_from(np.full(size, 3, "uint8"))
+        on_host.array[:] = 4
+        while (news := channel.next_notification()) is not None:
+            if news.tag == CHECK:
+                box, value, length = news.message.decode().split()
+                wrong = _wrong(inboxes[box], int(value), int(length))
+                channel.send(str(wrong).encode(), CHECK).wait()
+            elif news.tag == HAND_OVER:
+                name = news.message.decode()
+                device.publish(name, spare)
+                channel.notify(HAND_OVER).wait()
+
+
+def _wrong(inbox: fw.RegisteredArray, value: int, length: int) -> int:
+    seen = np.empty(inbox.nbytes, "uint8")
+    if isinstance(inbox.array, fw.CudaArray):
+        inbox.array.copy_to(seen)
+    else:
+        seen[:] = inbox.array
+    return int(np.count_nonzero(seen[:length] != value))
+
+
 def _require(wrong: int, what: str) -> None:
     if wrong:
         raise Internal(f"bench gpu: {what} brought {wrong} wrong bytes; report this")
 
 
-def run(sizes: tuple[int, ...], rounds: int, ordinal: int, progress: Progress) -> Result:
-    """Measure every size. All ways have one turn in each round."""
-    result = Result()
+def run(sizes: tuple[int, ...], rounds: int, ordinal: int, progress: Progress) -> Facts:
+    """Measure every size, and return what the file holds. All ways take turns in each round."""
+    rows: list[Row] = []
+    missing: dict[str, str] = {}
+    hand_over_us: dict[str, list[float]] = {}
     with contextlib.ExitStack() as stack:
         site = _Site(max(sizes), ordinal, stack)
-        result.gpu = site.driver.name()
-        ways = {way.key: way for way in site.ways()}
-        result.operations = {key: way.operation for key, way in ways.items()}
-        with contextlib.ExitStack() as sharing:
-            if torch_sharing.is_missing():
-                result.missing["torch"] = torch_sharing.INSTALL
-            else:
-                way = Way("torch", "gpu to gpu", torch_sharing.start(max(sizes), ordinal, sharing))
-                ways[way.key] = way
-                result.operations[way.key] = way.operation
-                result.hand_over_us["torch"] = torch_sharing.hand_over_us(
-                    max(sizes), ordinal, HAND_OVERS
-                )
-            result.hand_over_us["alias"] = list(site.hand_over_us())
-            for at, size in enumerate(sizes):
-                site.check(size, 5 + at)
-                result.turns[size] = {key: Turns() for key in ways}
-                transfers = {key: _transfers(way, size) for key, way in ways.items()}
-                for number, key in in_turn(list(ways), rounds):
-                    progress(
-                        (at + (number + 1) / rounds) / len(sizes),
-                        f"{size} bytes, round {number + 1}",
-                    )
-                    before = site.device.stats().gpu
-                    seconds = ways[key].turn(size, transfers[key])
-                    after = site.device.stats().gpu
-                    turns = result.turns[size][key]
-                    turns.gb_s.append(size * transfers[key] / seconds / 1e9)
-                    turns.pins += after.pins - before.pins
-                    turns.mappings += after.mappings - before.mappings
-    return result
+        ways = site.ways()
+        if torch_sharing.is_missing():
+            missing["torch"] = torch_sharing.INSTALL
+        else:
+            shared = torch_sharing.start(max(sizes), ordinal, stack)
+            ways.append(Way("torch", "gpu to gpu", shared))
+            hand_over_us["torch"] = torch_sharing.hand_over_us(max(sizes), ordinal, HAND_OVERS)
+        hand_over_us["alias"] = list(site.hand_over_us())
+        for at, size in enumerate(sizes):
+            site.check(size, 5 + at)
+            of_size = stage(progress, at, len(sizes), format_size(size))
+            rows += make_rows(size, ways, _measure(site, ways, size, rounds, of_size))
+        return {
+            "gpu": site.driver.name(),
+            "rows": rows,
+            "hand_over": [
+                {"way": key, "p50_us": statistics.median(each), "times": len(each)}
+                for key, each in hand_over_us.items()
+            ],
+            "missing": missing,
+        }
+
+
+def _measure(
+    site: _Site, ways: Sequence[Way], size: int, rounds: int, progress: Progress
+) -> dict[str, Turns]:
+    by_key = {way.key: way for way in ways}
+    found = {key: Turns() for key in by_key}
+    transfers = {key: _transfers(way, size) for key, way in by_key.items()}
+    for number, key in in_turn([*by_key], rounds):
+        progress(number / rounds, f"round {number + 1}")
+        before = site.device.stats().gpu
+        seconds = by_key[key].turn(size, transfers[key])
+        after = site.device.stats().gpu
+        turns = found[key]
+        turns.gb_s.append(size * transfers[key] / seconds / 1e9)
+        turns.pins += after.pins - before.pins
+        turns.mappings += after.mappings - before.mappings
+    return found
+
+
+def make_rows(size: int, ways: Sequence[Way], turns: Mapping[str, Turns]) -> list[Row]:
+    """Make a row for each way at one size."""
+    rows = []
+    for way in ways:
+        figures, limit = turns[way.key], LIMIT[way.operation]
+        of_limit = None if way.key == limit else ratio_of_rounds(figures.gb_s, turns[limit].gb_s)
+        share, least = TARGETS.get(way.key, (None, 0))
+        asked = share if size >= least else None
+        met = of_limit["median"] >= asked if of_limit and asked else None
+        rows.append(
+            {
+                "size": size,
+                "operation": way.operation,
+                "way": way.key,
+                "gb_s": statistics.median(figures.gb_s),
+                "gb_s_rounds": figures.gb_s,
+                "of_limit": of_limit,
+                "target": asked,
+                "target_met": met,
+                "pins": figures.pins,
+                "mappings": figures.mappings,
+            }
+        )
+    return rows
 
 
 def _transfers(way: Way, size: int) -> int:

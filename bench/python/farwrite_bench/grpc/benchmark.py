@@ -329,8 +329,8 @@ BENCHMARK = Benchmark(
     " parameter servers, nodes that all call each other, the receiver's processor time, new"
     " and idle connections, and gRPC's own benchmark. Payloads have ten buffers (uniform, random,"
     " skew) or one of a plain size. Transports take turns. A checkout on Debian 12 unpacks gRPC and"
-    " compiles the program by itself. By default the run takes less than 10 minutes on two"
-    " processors.",
+    " compiles the program by itself.",
+    more_help="By default the run takes less than 10 minutes on two processors.",
     title="gRPC programs: latency and throughput",
     example="farwrite bench grpc latency --quick",
     more_options=_add_benchmarks,

@@ -12,7 +12,8 @@ from farwrite_bench.harness.chart import Chart
 from farwrite_bench.harness.column import Table
 from farwrite_bench.harness.option import Option
 from farwrite_bench.record import Record
-from farwrite_bench.report.parts import Card, Facts, Gain
+from farwrite_bench.report.parts import Card, Facts, Gain, largest
+from farwrite_bench.report.parts import Table as Cells
 
 Plan = TypeVar("Plan")
 
@@ -60,6 +61,8 @@ class Benchmark(Generic[Plan]):
     """How it measured, for the file and below the table."""
     title: str
     """The heading of its part of the page."""
+    more_help: str = ""
+    """What only its help says behind the description."""
     more_options: Callable[[argparse.ArgumentParser], None] = field(default=lambda _: None)
     """Adds options that no `Option` can declare."""
     instead: Callable[[argparse.Namespace], int | None] = field(default=lambda _: None)
@@ -85,3 +88,17 @@ class Benchmark(Generic[Plan]):
     """Under which the file has the settings; without one, each is a fact of the file."""
     passed: Callable[[Facts], bool] = field(default=lambda _: True)
     """Whether the command ends with status 0."""
+
+    def figures(self, facts: Facts) -> list[str]:
+        """Draw the charts."""
+        return [drawn for draw in self.charts for drawn in draw(facts)]
+
+    def filled_tables(self, facts: Facts) -> list[Cells]:
+        """Format the tables that have rows; a title may be empty."""
+        found = [(table.title, table.heads(), table.cells(facts)) for table in self.tables]
+        return [each for each in found if each[2]]
+
+    def key_figures(self, facts: Facts) -> list[Card]:
+        """Return the largest gain and the other key figures."""
+        most = largest(self.gains(facts), self.gain_of) if self.gain_of else []
+        return [*most, *self.cards(facts)]

@@ -14,7 +14,7 @@ from farwrite_bench.harness.benchmark import Benchmark
 from farwrite_bench.options import add_shared
 from farwrite_bench.record import Record
 from farwrite_bench.report.chart import beside, standalone
-from farwrite_bench.table import markdown_table, text_table
+from farwrite_bench.table import print_markdown, print_text
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[Any]
@@ -27,7 +27,7 @@ def add_parser(benchmark: Benchmark[Any], kinds: Subparsers) -> None:
     parser = kinds.add_parser(
         benchmark.name,
         help=benchmark.question,
-        description=benchmark.description,
+        description=f"{benchmark.description} {benchmark.more_help}".rstrip(),
         epilog=f"Example: {benchmark.example or f'farwrite bench {benchmark.name} --quick'}",
     )
     groups: dict[str, argparse._ActionsContainer] = {"": parser}
@@ -60,16 +60,13 @@ def run(benchmark: Benchmark[Plan], arguments: argparse.Namespace) -> int:
             facts = record.facts(notes, **{**known, **measured})
             write_json(arguments.json, facts)
     print(f"{record.conditions()}; {benchmark.summary(plan)}")
-    write_table = markdown_table if arguments.markdown else text_table
-    for table in benchmark.tables:
-        if cells := table.cells(facts):
-            lines = write_table(table.heads(), cells)
-            print("\n".join(("", *([f"{table.title}:"] if table.title else []), *lines)))
+    for title, heads, cells in benchmark.filled_tables(facts):
+        print(f"\n{title}:" if title else "")
+        (print_markdown if arguments.markdown else print_text)(heads, cells)
     for line in (*benchmark.sentences(facts), *notes):
         print(f"\n{line}")
     if arguments.svg is not None:
-        drawn = [chart for draw in benchmark.charts for chart in draw(facts)]
-        if drawn:
+        if drawn := benchmark.figures(facts):
             write(arguments.svg, standalone(beside(benchmark.title, drawn)))
         else:
             print(

@@ -23,7 +23,8 @@ from farwrite_bench.p2p.plan import Plan, expected_seconds
 from farwrite_bench.p2p.run import run
 from farwrite_bench.record import Record
 from farwrite_bench.report.numbers import duration
-from farwrite_bench.report.parts import Card, Facts, Row
+from farwrite_bench.report.parts import Card, Facts, Row, figure
+from farwrite_bench.table import times
 
 
 def add_host_options(parser: argparse.ArgumentParser) -> None:
@@ -142,13 +143,13 @@ def sentences(facts: Facts) -> Iterator[str]:
         yield f"{channel['fabric']} to {channel['peer']}: {channel['reason']}"
     aliases = [row for row in facts["rows"] if row["op"] == "alias"]
     if len(aliases) > 1:
-        times = ", ".join(
+        taken = ", ".join(
             f"{row['p50_us']:.3g} us at {format_size(row['size'])}" for row in aliases
         )
         copies = sum(row["copies"] for row in aliases)
         growth = aliases[-1]["p50_us"] / aliases[0]["p50_us"]
         yield (
-            f"alias: {times}; the last size takes {growth:.2g} times as long as the first;"
+            f"alias: {taken}; the last size takes {growth:.2g} times as long as the first;"
             f" {copies:g} copies"
         )
 
@@ -195,6 +196,12 @@ def _alone(facts: Facts) -> list[Row]:
 
 def _sizes(facts: Facts, op: str) -> int:
     return len({row["size"] for row in facts["rows"] if row["op"] == op})
+
+
+def _latency(row: Row) -> str:
+    """Write the latency of a row, and its ratio where that is one of latencies."""
+    compared = row["way"] != "limit" and row["ratio_of"] == "p50_us"
+    return f"{figure(row['p50_us'])} µs" + (f" ({times(row['ratio'])})" if compared else "")
 
 
 def _case(row: Row) -> str:
@@ -354,8 +361,8 @@ BENCHMARK: Benchmark[Plan | HostPlan] = Benchmark(
             "µs",
             names=_NAMES,
             rows=_alone,
-            of="limit",
-            note="In brackets: how many times the median of the limit.",
+            write=_latency,
+            note="In brackets: the row's ratio, the median of the rounds' times the limit's.",
         ),
         Bars(
             "Rate between two hosts",

@@ -1,23 +1,36 @@
-"""Two processes that measure together: this process receives, and a child sends."""
+"""Two processes that measure together: this process receives, and a child sends.
+
+``python -m farwrite_bench.p2p.pair`` is the child.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import socket
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
-from types import TracebackType
-from typing import Any, TypeVar
+from types import SimpleNamespace, TracebackType
+from typing import Any, cast
 
-from farwrite.errors import Error, Internal
+from farwrite.errors import Error
 from farwrite_bench._native import Kind, Op, Peer, Role, stage_bytes
+from farwrite_bench.cluster.child import run
 from farwrite_bench.cluster.process import Task
 
 POLLING_SPIN_SECONDS = 1.0
 """`DeviceOptions.spin` with --wait poll: longer than any transfer takes."""
 PHASE_SECONDS = 7 * 24 * 3600.0
 """A phase takes as long as the user has chosen."""
+CONNECT_SECONDS = 30.0
+
+Phase = dict[str, Any]
+"""The arguments of `Peer.run_phase`: one loop that both processes run. ``op`` and ``kind`` are
+names, ``size`` is in bytes, and ``limit`` selects the raw loop."""
+Figures = SimpleNamespace
+"""What `Peer.prepare` and `Peer.run_phase` return: the figures of one process."""
 
 
 @dataclass(frozen=True)
@@ -30,87 +43,23 @@ class Setup:
     pool_bytes: int
     wait: str
 
-
-@dataclass(frozen=True)
-class Begin:
-    """The first order to the child. It answers twice: with a device that is open, and `Costs`."""
-
-    setup: Setup
-    stage: str
-    """The path of the stage's memory."""
-    endpoint: str
-
-
-@dataclass(frozen=True)
-class Phase:
-    """One loop that both processes run. `size` is in bytes; `limit` selects the raw loop."""
-
-    op: str
-    kind: str
-    limit: bool
-    size: int
-    transfers: int
-    lanes: int = 1
-    window: int = 1
-    touch: bool = True
-    block: bool = False
-    seed: int = 0
-    kernel: str = ""
+    def open_peer(self, role: Role, stage: int) -> Peer:
+        """Open one side's device and map `stage`, a file descriptor."""
+        return Peer(
+            role=role,
+            op=Op[self.op.upper()],
+            fabric=self.fabric,
+            lanes=self.lanes,
+            pool_bytes=self.pool_bytes,
+            spin_seconds=POLLING_SPIN_SECONDS if self.wait == "poll" else 0.0,
+            stage_fd=stage,
+        )
 
 
-@dataclass(frozen=True)
-class Costs:
-    """The costs of starting one process."""
-
-    allocate_seconds: float
-    open_seconds: float
-    registrations: int
-
-
-@dataclass(frozen=True)
-class Figures:
-    """The figures of a phase in one process."""
-
-    seconds: float
-    cpu_seconds: float
-    bad: int
-    copies: int
-    registrations: int
-    samples_us: list[float] = field(repr=False)
-
-
-Made = TypeVar("Made", Costs, Figures)
-
-
-def _taken(kind: type[Made], native: Any) -> Made:
-    """Copy figures, so that they can be pickled."""
-    return kind(**{each.name: getattr(native, each.name) for each in fields(kind)})
-
-
-def open_peer(role: Role, setup: Setup, stage: int) -> Peer:
-    """Open one side's device and map `stage`, a file descriptor."""
-    return Peer(
-        role=role,
-        op=Op[setup.op.upper()],
-        fabric=setup.fabric,
-        lanes=setup.lanes,
-        pool_bytes=setup.pool_bytes,
-        spin_seconds=POLLING_SPIN_SECONDS if setup.wait == "poll" else 0.0,
-        stage_fd=stage,
-    )
-
-
-def prepare(peer: Peer, endpoint: str = "") -> Costs:
-    """Connect one side, and let it allocate and open its memory."""
-    return _taken(Costs, peer.prepare(endpoint))
-
-
-def run_phase(peer: Peer, phase: Phase) -> Figures:
+def _run_phase(peer: Peer, phase: Phase) -> Figures:
     """Run one side of a phase; returns when both sides have finished."""
-    facts = asdict(phase)
-    facts["op"] = Op[phase.op.upper()]
-    facts["kind"] = Kind[phase.kind.upper()]
-    return _taken(Figures, peer.run_phase(**facts))
+    names = {"op": Op[phase["op"].upper()], "kind": Kind[phase["kind"].upper()]}
+    return cast("Figures", peer.run_phase(**{**phase, **names}))
 
 
 class Pair:
@@ -131,8 +80,8 @@ class Pair:
 
     def __init__(self, setup: Setup, log: Path) -> None:
         self.setup = setup
-        self.costs: tuple[Costs, Costs]
-        """The receiver's and the sender's."""
+        self.costs: tuple[Figures, Figures]
+        """The receiver's and the sender's, of starting."""
         self._log = log
 
     def __enter__(self) -> Pair:
@@ -153,31 +102,34 @@ class Pair:
         """Run a phase and return the figures of the receiver and of the sender."""
         self._child.send(phase)
         with self._first_cause():
-            ours = run_phase(self._peer, phase)
-        return ours, self._answer(Figures)
+            ours = _run_phase(self._peer, phase)
+        return ours, self._answer()
 
     def _start(self, stack: contextlib.ExitStack) -> None:
         setup = self.setup
         stage = os.memfd_create("farwrite-bench", os.MFD_CLOEXEC)
         try:
             os.truncate(stage, stage_bytes(setup.pool_bytes))
-            self._peer = open_peer(Role.RECEIVER, setup, stage)
-            task = Task("p2p sender", "farwrite_bench.p2p.sender", {}, self._log)
+            self._peer = setup.open_peer(Role.RECEIVER, stage)
+            task = Task("p2p sender", "farwrite_bench.p2p.pair", {}, self._log)
             self._child = stack.enter_context(task)
             stack.callback(self._stop)
             path = f"/proc/{os.getpid()}/fd/{stage}"
+            listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            listener.settimeout(CONNECT_SECONDS)
             # Its device is open when it answers, so accept() does not wait for it.
-            self._child.ask(Begin(setup, path, self._peer.endpoint))
+            port = listener.getsockname()[1]
+            self._child.ask((asdict(setup), path, self._peer.endpoint, port))
         finally:
             os.close(stage)
+        sockets = [stack.enter_context(listener.accept()[0]) for _ in range(_raw_sockets(setup))]
         with self._first_cause():
-            ours = prepare(self._peer)
-        self.costs = (ours, self._answer(Costs))
+            ours = cast("Figures", self._peer.prepare("", _tuned(sockets)))
+        self.costs = (ours, self._answer())
 
-    def _answer(self, kind: type[Made]) -> Made:
+    def _answer(self) -> Figures:
         answer = self._child.receive(PHASE_SECONDS)
-        if not isinstance(answer, kind):
-            raise Internal(f"bench p2p: the sender answered {answer!r}; report this")
+        assert isinstance(answer, Figures), "a child sends figures, or the Failure that raised"
         return answer
 
     @contextlib.contextmanager
@@ -200,3 +152,39 @@ class Pair:
         with contextlib.suppress(Error):
             self._peer.close()
         del self._peer
+
+
+def _raw_sockets(setup: Setup) -> int:
+    """Return how many connections the raw loop has: over tcp one for each lane."""
+    return setup.lanes if setup.fabric == "tcp" else 0
+
+
+def _tuned(sockets: list[socket.socket]) -> list[int]:
+    for each in sockets:
+        each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return [each.fileno() for each in sockets]
+
+
+def _follow(control: Connection) -> None:
+    """Run the phases that the parent orders, until it closes the pipe."""
+    settings, path, endpoint, port = control.recv()
+    setup = Setup(**settings)
+    stage = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    peer = setup.open_peer(Role.SENDER, stage)
+    os.close(stage)
+    sockets = [socket.create_connection(("127.0.0.1", port)) for _ in range(_raw_sockets(setup))]
+    try:
+        control.send(None)
+        control.send(peer.prepare(endpoint, _tuned(sockets)))
+        while True:
+            control.send(_run_phase(peer, control.recv()))
+    except Error:
+        peer.give_up()
+        raise
+    except EOFError:
+        peer.close()
+        raise
+
+
+if __name__ == "__main__":
+    run(_follow)

@@ -68,19 +68,20 @@ class Measurement:
         """Make a phase of this case, with a new seed."""
         self._seed += 1
         case = self.case
-        return Phase(
-            op=case.op,
-            kind=kind,
-            limit=limit,
-            touch=touch,
-            size=case.phase_size,
-            lanes=1 if kind == "latency" else case.lanes,
-            window=case.window,
-            block=limit and case.block,
-            kernel=(self.latency_kernel if kind == "latency" else self.kernel) if limit else "",
-            seed=self._seed,
+        single = kind == "latency"
+        return {
+            "op": case.op,
+            "kind": kind,
+            "limit": limit,
+            "touch": touch,
+            "size": case.phase_size,
+            "lanes": 1 if single else case.lanes,
+            "window": case.window,
+            "block": limit and case.block,
+            "kernel": (self.latency_kernel if single else self.kernel) if limit else "",
+            "seed": self._seed,
             **more,
-        )
+        }
 
     def verify(self) -> None:
         """Check every stamp of every transfer; takes no time."""
@@ -223,8 +224,8 @@ def _first_use(pair: Pair, plan: Plan) -> dict[str, Any]:
     if op == "notify":
         return facts
     for limit in (True, False):
-        phase = Phase(op, "bandwidth", limit, MIB, plan.pool_bytes // MIB, seed=4000 + limit)
-        receiver, sender = pair.run(phase)
+        phase = {"op": op, "kind": "bandwidth", "limit": limit, "size": MIB, "seed": 4000 + limit}
+        receiver, sender = pair.run({**phase, "transfers": plan.pool_bytes // MIB})
         seconds = receiver.seconds if op == "read" else sender.seconds
         facts["limit_first_pass_gb_s" if limit else "first_pass_gb_s"] = round(
             plan.pool_bytes / seconds / 1e9, 3

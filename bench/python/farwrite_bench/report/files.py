@@ -116,16 +116,16 @@ def read_file(path: Path) -> Run:
 
 def run_of(file: str, facts: Facts) -> Run:
     """Draw what a result adds to the page; `file` names it there."""
-    section = benchmarks()[facts["benchmark"]].page_section
+    benchmark = benchmarks()[facts["benchmark"]].benchmark
     return Run(
         file=file,
         benchmark=facts["benchmark"],
         facts=facts,
         date=str(facts["date"]),
-        figures=section.figures(facts),
-        tables=section.tables(facts),
-        cards=section.cards(facts),
-        gains=section.gains(facts),
+        figures=benchmark.figures(facts),
+        tables=benchmark.filled_tables(facts),
+        cards=benchmark.key_figures(facts),
+        gains=benchmark.gains(facts),
     )
 
 

@@ -38,7 +38,7 @@ def picture(runs: Sequence[Run]) -> str | None:
     """Draw the main figure as one SVG file: the first charts of the first run with any."""
     for run in runs:
         if run.figures:
-            title = benchmarks()[run.benchmark].page_section.TITLE
+            title = benchmarks()[run.benchmark].benchmark.title
             return standalone(beside(title, run.figures[:2]))
     return None
 
@@ -51,12 +51,11 @@ def _parts(runs: Sequence[Run], left_out: Sequence[LeftOut], papers: bool) -> It
     yield from (page.paragraph(text) for text in _doubts(runs))
     for each in left_out:
         yield page.paragraph(f"Left out: {each.file}: {each.why}.")
-    for benchmark in benchmarks().values():
-        of_it = [run for run in runs if run.benchmark == benchmark.name and run.figures]
+    for name, entry in benchmarks().items():
+        of_it = [run for run in runs if run.benchmark == name and run.figures]
         if of_it:
-            section = benchmark.page_section
-            yield page.heading(section.TITLE)
-            yield page.paragraph(section.LEAD, quiet=True)
+            yield page.heading(entry.benchmark.title)
+            yield page.paragraph(entry.benchmark.description, quiet=True)
         for run in of_it:
             if len(of_it) > 1:
                 yield subheading(_name(run))
@@ -165,7 +164,7 @@ def _plain(value: object) -> str:
 
 def _details(run: Run) -> Iterator[str]:
     for title, headers, cells in run.tables:
-        yield subheading(title)
+        yield subheading(title or benchmarks()[run.benchmark].benchmark.title)
         reasons = any(line[-1].startswith("skipped") for line in cells)
         yield page.table(headers, cells, long=[len(headers) - 1] if reasons else [])
     if run.facts["notes"]:

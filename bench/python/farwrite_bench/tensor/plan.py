@@ -143,57 +143,6 @@ def expected_seconds(plan: TensorPlan) -> float:
 
 
 @dataclass(frozen=True)
-class Connect:
-    """Request to the client: open sessions at these targets, one for each transport."""
-
-    targets: dict[str, str]
-
-
-@dataclass(frozen=True)
-class Open:
-    """Request to the client: make the graph and the variable of a case, and check one step."""
-
-    transport: str
-    case: Case
-    graph: type[Graph]
-
-
-@dataclass(frozen=True)
-class Steps:
-    """Request to the client: run `count` steps of the open case, or empty steps."""
-
-    transport: str
-    empty: bool
-    count: int
-
-
-@dataclass(frozen=True)
-class Close:
-    """Request to the client: free the memory of the open case."""
-
-    transport: str
-
-
-@dataclass(frozen=True)
-class Look:
-    """Request to the client: answer with its readings."""
-
-
-@dataclass(frozen=True)
-class Taken:
-    """Answer of the client: the seconds of each step."""
-
-    seconds: list[float]
-
-
-@dataclass(frozen=True)
-class Refused:
-    """Answer of the client: an error of TensorFlow."""
-
-    message: str
-
-
-@dataclass(frozen=True)
 class Block:
     """One transport's turn in one round."""
 

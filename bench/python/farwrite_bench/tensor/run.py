@@ -6,11 +6,10 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from farwrite.errors import Internal
 from farwrite.units import format_size
 from farwrite_bench.harness.benchmark import Progress
 from farwrite_bench.report.parts import Row
-from farwrite_bench.tensor.cluster import Bench, bench
+from farwrite_bench.tensor.cluster import Bench, RefusedError, bench
 from farwrite_bench.tensor.graph import OpenCase
 from farwrite_bench.tensor.plan import (
     FEWEST_ROUNDS,
@@ -20,11 +19,6 @@ from farwrite_bench.tensor.plan import (
     TURN_SECONDS,
     Block,
     Case,
-    Close,
-    Open,
-    Refused,
-    Steps,
-    Taken,
     TensorPlan,
 )
 from farwrite_bench.tensor.raw import RawCase
@@ -69,9 +63,9 @@ def _measure(
     for key in keys:
         try:
             graph = RawCase if key == RAW.key else plan.graphs.get(case.consumer, OpenCase)
-            order(processes, Open(key, case, graph))
+            processes.call("open", key, case, graph)
             opened.append(key)
-            step_seconds[key] = min(_seconds(processes, Steps(key, False, WARM_UP_STEPS + 1)))
+            step_seconds[key] = min(processes.call("take", key, False, WARM_UP_STEPS + 1))
         except RefusedError as refusal:
             errors[key] = str(refusal)
     rounds, counts = _rounds(plan, step_seconds)
@@ -85,7 +79,7 @@ def _measure(
             except RefusedError as refusal:
                 errors[key] = str(refusal)
     for key in opened:
-        order(processes, Close(key))
+        processes.call("close", key)
     local, raw = blocks.get("local"), blocks.get("raw")
     return [
         failed_row(case, way, errors[key], load)
@@ -108,42 +102,14 @@ def _rounds(plan: TensorPlan, step_seconds: dict[str, float]) -> tuple[int, dict
 
 def block(processes: Bench, key: str, count: int, empty_first: bool) -> Block:
     """Take one turn of `count` steps with the tensor and as many without."""
-    empty: list[float] = []
-    if empty_first:
-        empty = _steps(processes, key, True, count)
-    _seconds(processes, Steps(key, False, WARM_UP_STEPS))
+
+    def without() -> list[float]:
+        seconds: list[float] = processes.call("take", key, True, WARM_UP_STEPS + count)
+        return seconds[WARM_UP_STEPS:]
+
+    empty = without() if empty_first else []
+    processes.call("take", key, False, WARM_UP_STEPS)
     before = processes.look(key)
-    full = _seconds(processes, Steps(key, False, count))
+    full = processes.call("take", key, False, count)
     after = processes.look(key)
-    if not empty_first:
-        empty = _steps(processes, key, True, count)
-    return Block(empty, full, before, after)
-
-
-def _steps(processes: Bench, key: str, empty: bool, count: int) -> list[float]:
-    return _seconds(processes, Steps(key, empty, WARM_UP_STEPS + count))[WARM_UP_STEPS:]
-
-
-def _seconds(processes: Bench, steps: Steps) -> list[float]:
-    answer = order(processes, steps)
-    if not isinstance(answer, Taken):
-        raise Internal(f"bench: unexpected answer of the client: {answer!r}; report this")
-    return answer.seconds
-
-
-def order(processes: Bench, request: object) -> object:
-    """Send the client a request and return its answer.
-
-    Raises
-    ------
-    RefusedError
-        If TensorFlow raised an error.
-    """
-    answer = processes.client.ask(request)
-    if isinstance(answer, Refused):
-        raise RefusedError(answer.message)
-    return answer
-
-
-class RefusedError(Exception):
-    """TensorFlow could not run the step."""
+    return Block(empty or without(), full, before, after)

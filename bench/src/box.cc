@@ -1,7 +1,8 @@
-#include "box_latency.h"
+#include "box.h"
 
 #include <algorithm>
 #include <cstddef>
+#include <thread>
 #include <utility>
 
 #include "clock.h"
@@ -36,6 +37,20 @@ Result<std::vector<double>> time_reads(const box::Client& client, const BoxReads
   return microseconds;
 }
 
+// The build has no -march, so the loop is compiled once for each width and chosen when it is
+// loaded.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define FARWRITE_BENCH_WIDEST \
+  __attribute__((target_clones("avx512f", "avx2", "default"), optimize("O3")))
+#else
+#define FARWRITE_BENCH_WIDEST
+#endif
+
+FARWRITE_BENCH_WIDEST void add_part(float* __restrict destination, const float* __restrict source,
+                                    std::uint64_t elements) {
+  for (std::uint64_t i = 0; i < elements; ++i) destination[i] += source[i];
+}
+
 }  // namespace
 
 Result<std::vector<double>> time_box_reads(const BoxReads& plan) {
@@ -54,6 +69,19 @@ Result<std::vector<double>> time_box_reads(const BoxReads& plan) {
   const Status closed = client.value().close();
   if (timed.ok() && !closed.ok()) return closed;
   return timed;
+}
+
+void add_in_place(float* destination, const float* source, std::uint64_t elements,
+                  std::uint32_t threads) {
+  const std::uint64_t part = elements / threads / 16 * 16;  // whole cache lines
+  std::vector<std::thread> others;
+  for (std::uint32_t i = 1; i < threads; ++i) {
+    const std::uint64_t first = i * part;
+    const std::uint64_t last = i + 1 == threads ? elements : first + part;
+    others.emplace_back([=] { add_part(destination + first, source + first, last - first); });
+  }
+  add_part(destination, source, threads == 1 ? elements : part);
+  for (std::thread& other : others) other.join();
 }
 
 }  // namespace farwrite::bench

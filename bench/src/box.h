@@ -1,4 +1,4 @@
-// Times small one-sided reads from a box, in C++: a call from Python costs as much as the read.
+// The loops of `bench box`: small one-sided reads, and the limit of accumulation.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,13 @@ struct BoxReads {
   std::chrono::nanoseconds spin = std::chrono::seconds(1);  // how long a wait polls
 };
 
-// Connects to the box, creates a segment, and returns the microseconds of each read.
+// Connects to the box, creates a segment, and returns the microseconds of each read. In C++,
+// because a call from Python costs as much as the read.
 Result<std::vector<double>> time_box_reads(const BoxReads& plan);
+
+// destination += source without a box, as a compiler vectorizes the plain loop, in `threads` equal
+// parts.
+void add_in_place(float* destination, const float* source, std::uint64_t elements,
+                  std::uint32_t threads);
 
 }  // namespace farwrite::bench
