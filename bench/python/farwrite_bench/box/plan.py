@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from farwrite.errors import InvalidArgument, NotFound
 from farwrite.info import memory_available
-from farwrite_bench.box.networks import NETWORKS, Network
 from farwrite_bench.box.openmpi import OpenMpi, find
 from farwrite_bench.options import count
 from farwrite_bench.sizes import GIB, MIB
@@ -35,6 +34,41 @@ SPARE_BYTES = 2 * GIB
 """Memory that a run leaves to the interpreters and to everything else."""
 
 
+MEGABYTE = 10**6
+"""10^6 bytes, as in the poster of the networks, and not 2^20."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network as its training looks from outside.
+
+    The figures are those of the Soft Memory Box poster (ICSE 2018, section 3): one Titan X, Caffe.
+    """
+
+    key: str
+    name: str
+    megabytes: int
+    """Of its parameters, in 10^6 bytes."""
+    compute_ms: int
+    """The computation of one step."""
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of its parameters."""
+        return self.megabytes * MEGABYTE
+
+
+NETWORKS = {
+    each.key: each
+    for each in (
+        Network("inception_v1", "Inception-v1", 51, 189),
+        Network("resnet50", "ResNet-50", 121, 233),
+        Network("inception_resnet_v2", "Inception-ResNet-v2", 214, 296),
+        Network("vgg16", "VGG-16", 528, 190),
+    )
+}
+
+
 @dataclass(frozen=True)
 class BoxPlan:
     """A whole run."""
@@ -57,6 +91,11 @@ class BoxPlan:
     openmpi: OpenMpi | None = None
     why_no_mpi: str = ""
     """Why OpenMPI was not found: the text of the rows that need it."""
+
+    @property
+    def boxes(self) -> tuple[str, ...]:
+        """The transports of the box."""
+        return tuple(each for each in self.transports if each in BOXES)
 
     def network_bytes(self, network: Network) -> int:
         """Return the bytes of a network's parameters; a short run takes a hundredth of them."""
@@ -90,15 +129,17 @@ def expected_seconds(plan: BoxPlan) -> float:
                 total += min(
                     turn * ((plan.rounds + 1) * len(plan.transports) + 2), plan.network_seconds
                 )
-    boxes = len([each for each in plan.transports if each in BOXES])
     if BANDWIDTH in plan.tests:
         moved = plan.segment_bytes(4.0)
         total += sum(
-            boxes * plan.rounds * 2 * (TURN_SECONDS + number / 16 + 6 * moved * 4 / MEMORY_RATE)
+            len(plan.boxes)
+            * plan.rounds
+            * 2
+            * (TURN_SECONDS + number / 16 + 6 * moved * 4 / MEMORY_RATE)
             for number in plan.processes
         )
     if ACCUMULATE in plan.tests:
-        total += boxes * plan.rounds * 3
+        total += len(plan.boxes) * plan.rounds * 3
     if PUBLISH in plan.tests:
         total += plan.rounds * 15
     return total if not plan.quick else total + 5

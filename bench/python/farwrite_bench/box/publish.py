@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
-from farwrite.errors import Internal
-from farwrite_bench.box.group import ask, box_tasks, server_task
-from farwrite_bench.box.orders import Close, Open, Ran, Start
-from farwrite_bench.box.plan import BOX_SHM, BOX_TCP, BOXES, PUBLISH, BoxPlan
-from farwrite_bench.box.publishers import BUFFERS, has_torch
+from farwrite_bench.box.plan import BOX_SHM, BOX_TCP, PUBLISH, BoxPlan
+from farwrite_bench.box.process import START_SECONDS, Call, ask, opened, processes
+from farwrite_bench.box.publishers import (
+    BUFFERS,
+    box_publisher,
+    box_reader,
+    file_publisher,
+    file_reader,
+    has_torch,
+    shared_publisher,
+    shared_reader,
+)
 from farwrite_bench.box.rows import compared, row
 from farwrite_bench.cluster.process import Task
 from farwrite_bench.harness.benchmark import Progress
@@ -21,11 +29,12 @@ TARGET = 1.15
 """The most times that a version may take of one streaming copy."""
 SHARE = READERS + 4.0
 """Models in memory: one in each reader that copies, and those of the publisher."""
-START_SECONDS = 0.05
 FILE = "torch-file" if has_torch() else "numpy-file"
 SHARED = "shared-memory"
 SLOW = (BOX_TCP, FILE)
 """Ways by which each reader copies: a version takes seconds, so that one of them is enough."""
+WAYS = {FILE: (file_publisher, file_reader), SHARED: (shared_publisher, shared_reader)}
+"""The ways besides the box."""
 COPIES = {BOX_SHM: (1, 0), BOX_TCP: (1, 1), FILE: (1, 1), SHARED: (1, 0)}
 """Copies of the bytes by the publisher and by each reader."""
 
@@ -33,12 +42,12 @@ COPIES = {BOX_SHM: (1, 0), BOX_TCP: (1, 1), FILE: (1, 1), SHARED: (1, 0)}
 def run(plan: BoxPlan, progress: Progress, logs: Path) -> list[Row]:
     """Measure the box beside a file and plain shared memory, which take turns."""
     size = plan.segment_bytes(SHARE)
-    ways = [*(each for each in plan.transports if each in BOXES), FILE, SHARED]
-    if ways == [FILE, SHARED]:
+    if not plan.boxes:
         return []
+    ways = [*plan.boxes, FILE, SHARED]
     taken: dict[str, list[float]] = {way: [] for way in ways}
     copied: dict[str, list[float]] = {way: [] for way in ways}
-    with box_tasks(READERS, logs) as readers, server_task(logs) as publisher:
+    with processes(READERS, logs) as readers, processes(1, logs, "server") as publisher:
         for number in range(plan.rounds):
             for place, way in enumerate(ways if number % 2 == 0 else reversed(ways)):
                 progress((number + place / len(ways)) / plan.rounds, f"publish over {way}")
@@ -48,7 +57,9 @@ def run(plan: BoxPlan, progress: Progress, logs: Path) -> list[Row]:
     return [_row(way, size, taken[way], copied[way]) for way in ways]
 
 
-def turn(publisher: Task, readers: list[Task], way: str, size: int) -> tuple[float, float]:
+def turn(
+    publisher: Sequence[Task], readers: Sequence[Task], way: str, size: int
+) -> tuple[float, float]:
     """Publish versions of `size` bytes by one way, with one of its `readers` for each process.
 
     Returns
@@ -56,24 +67,19 @@ def turn(publisher: Task, readers: list[Task], way: str, size: int) -> tuple[flo
     tuple of float
         The median seconds until all readers see a version, and those of one streaming copy.
     """
-    kind = "file" if way == FILE else "shared-memory" if way == SHARED else "box"
-    place = publisher.ask(Open(f"publish {kind}", size))
-    if not isinstance(place, str):
-        raise Internal(f"bench box: the publisher answered {place!r}; report this")
-    reads = f"{way} subscribe" if kind == "box" else f"{kind} subscribe"
-    ask(readers, Open(reads, size, place))
+    publish, subscribe = WAYS.get(way, (box_publisher, box_reader))
     visible, copies = [], []
     warm_up, measured = (1, 1) if way in SLOW else (BUFFERS, 3)  # each buffer is used once before
-    for version in range(warm_up + measured):
-        answers = ask([publisher, *readers], Start(reads, time.perf_counter() + START_SECONDS, 1))
-        ran = [answer for answer in answers if isinstance(answer, Ran)]
-        if len(ran) != len(answers):
-            raise Internal(f"bench box: unexpected answers while {way} publishes; report this")
-        if version >= warm_up:
-            visible.append(max(each.ended for each in ran[1:]) - ran[0].began)
-            copies.append(ran[0].seconds[0])
-    ask(readers, Close(reads))
-    publisher.ask(Close(kind))
+    with (
+        opened(publisher, way, publish, size) as place,
+        opened(readers, way, subscribe, place, way.removeprefix("box-")),
+    ):
+        for version in range(warm_up + measured):
+            run = Call(way, "run", (time.perf_counter() + START_SECONDS,))
+            (began, copied), *seen = ask([*publisher, *readers], run)
+            if version >= warm_up:
+                visible.append(max(seen) - began)
+                copies.append(copied)
     return statistics.median(visible), statistics.median(copies)
 
 

@@ -9,25 +9,21 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
+import itertools
+import os
 import tempfile
 import time
-from collections.abc import Callable
-from multiprocessing import resource_tracker, shared_memory
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from farwrite import box
 from farwrite.errors import DeadlineExceeded, FailedPrecondition
 from farwrite_bench._native import copy
-from farwrite_bench.box.emulator import sleep_until
-from farwrite_bench.box.orders import Checked, Open, Ran, Start
-from farwrite_bench.box.pages import floats
-from farwrite_bench.sizes import MIB
-
-Floats = npt.NDArray[np.float32]
+from farwrite_bench.box.pages import Floats, filled
+from farwrite_bench.box.process import SPARE_BYTES, Turn, sleep_until
 
 NAP_SECONDS = 200e-6
 """Between two checks of a reader that has no events to wait for."""
@@ -35,8 +31,6 @@ WAIT_SECONDS = 60.0
 COUNTER_BYTES = 4096
 """The bytes before the model in shared memory: a page that holds the version."""
 BUFFERS = 3
-SPARE_BYTES = 128 * MIB
-"""Memory of a box besides its segments: the pool that it takes at its start, and its records."""
 NAME = "model"
 
 
@@ -45,165 +39,138 @@ def has_torch() -> bool:
     return importlib.util.find_spec("torch") is not None
 
 
-class Publisher:
-    """Publishes the next version at each start; `publish` takes its number and its elements."""
+def _publisher(size: int, place: str, publish: Callable[[int, Floats], object]) -> Turn:
+    """Make a turn that publishes the next version; `publish` takes its number and its elements.
 
-    def __init__(self, order: Open, publish: Callable[[int, Floats], object]) -> None:
-        self._model = floats(order.bytes // 4, 0)
-        self._other = floats(order.bytes // 4, 0)
-        self._publish = publish
-        self._version = 0
+    It returns when it began, and the seconds of one streaming copy of as many bytes.
+    """
+    model, other = filled(size, 0), filled(size, 0)
+    versions = itertools.count(1)
 
-    def run(self, order: Start) -> Ran:
-        """Publish one version. The answer has the time of one streaming copy of as many bytes."""
-        self._version += 1
-        self._model.fill(self._version)
+    def run(moment: float) -> tuple[float, float]:
+        version = next(versions)
+        model.fill(version)
         start = time.perf_counter()
-        copy(self._other.view(np.uint8), self._model.view(np.uint8))
-        streamed = time.perf_counter() - start
-        sleep_until(order.moment)
+        copy(other.view(np.uint8), model.view(np.uint8))
+        copied = time.perf_counter() - start
+        sleep_until(moment)
         began = time.perf_counter()
-        self._publish(self._version, self._model)
-        return Ran(began, time.perf_counter(), [streamed])
+        publish(version, model)
+        return began, copied
+
+    return Turn(run, place=place)
 
 
-class Reader:
-    """Waits for the next version at each start; `look` returns its first and last element."""
+def _reader(look: Callable[[int], tuple[float, float]]) -> Turn:
+    """Make a turn that waits for the next version; `look` returns its first and last element.
 
-    def __init__(self, look: Callable[[int], tuple[float, float]], close: Callable[[], object]):
-        self._look, self._close = look, close
-        self._version = 0
+    It returns when the version was visible.
+    """
+    versions = itertools.count(1)
 
-    def run(self, order: Start) -> Ran:
-        """Wait until the next version is visible."""
-        self._version += 1
-        began = time.perf_counter()
-        seen = self._look(self._version)
+    def run(_: float) -> float:
+        version = next(versions)
+        seen = look(version)
         ended = time.perf_counter()
-        expected = float(self._version)
+        expected = float(version)
         if seen != (expected, expected):
             raise FailedPrecondition(
-                f"bench box: a reader saw {seen} instead of version {self._version}; report this"
+                f"bench box: a reader saw {seen} instead of version {version}; report this"
             )
-        return Ran(began, ended)
+        return ended
 
-    def check(self) -> Checked:
-        """Return no figures: `run` checks each version."""
-        return Checked(0.0, 0.0)
-
-    def close(self) -> None:
-        """Free the memory."""
-        self._close()
+    return Turn(run)
 
 
-Published = tuple[Publisher, str, Callable[[], object]]
-"""The publisher, the place where its readers find it, and the function that ends it."""
-
-
-def box_publisher(order: Open) -> Published:
+@contextlib.contextmanager
+def box_publisher(size: int) -> Iterator[Turn]:
     """Publish from the process that serves, which fills the new version itself."""
-    server = box.serve(memory=(BUFFERS + 1) * order.bytes + SPARE_BYTES)
-    model = np.zeros(order.bytes // 4, np.float32)
-    handed = server.publisher(NAME, like={"w": model}, buffers=BUFFERS)
-    publisher = Publisher(order, lambda _, array: handed.publish({"w": array}))
-    return publisher, server.endpoint, server.close
+    with box.serve(memory=(BUFFERS + 1) * size + SPARE_BYTES) as server:
+        like = {"w": np.zeros(size // 4, np.float32)}
+        handed = server.publisher(NAME, like=like, buffers=BUFFERS)
+        yield _publisher(size, server.endpoint, lambda _, array: handed.publish({"w": array}))
 
 
-def box_reader(order: Open, fabric: str) -> Reader:
+@contextlib.contextmanager
+def box_reader(place: str, fabric: str) -> Iterator[Turn]:
     """Lease the newest version."""
-    client = box.connect(order.place, fabrics=[fabric])
-    models = client.subscribe(NAME, timeout=WAIT_SECONDS)
+    with box.connect(place, fabrics=[fabric]) as client:
+        models = client.subscribe(NAME, timeout=WAIT_SECONDS)
+        seen: box.Model | None = None
 
-    seen: box.Model | None = None
+        def look(_: int) -> tuple[float, float]:
+            nonlocal seen
+            seen = models.latest(newer_than=seen, timeout=WAIT_SECONDS)
+            with seen:
+                return _ends(seen["w"])
 
-    def look(version: int) -> tuple[float, float]:
-        nonlocal seen
-        seen = models.latest(newer_than=seen, timeout=WAIT_SECONDS)
-        with seen:
-            return _ends(seen["w"])
-
-    return Reader(look, client.close)
+        yield _reader(look)
 
 
-def file_publisher(order: Open) -> Published:
+@contextlib.contextmanager
+def file_publisher(size: int) -> Iterator[Turn]:
     """Write a file and rename it: by torch.save where PyTorch is installed, or else by np.save."""
-    folder = tempfile.TemporaryDirectory(prefix="farwrite-publish-")
     torch: Any = importlib.import_module("torch") if has_torch() else None
 
     def publish(version: int, array: Floats) -> None:
-        part = Path(folder.name) / "part"
+        part = Path(folder) / "part"
         with part.open("wb") as file:
             if torch is None:
                 np.save(file, array)
             else:
                 torch.save({"w": torch.from_numpy(array)}, file)
-        part.rename(Path(folder.name) / str(version))
-        with contextlib.suppress(FileNotFoundError):
-            (Path(folder.name) / str(version - 1)).unlink()
+        part.rename(Path(folder) / str(version))
+        (Path(folder) / str(version - 1)).unlink(missing_ok=True)
 
-    return Publisher(order, publish), folder.name, folder.cleanup
+    with tempfile.TemporaryDirectory(prefix="farwrite-publish-") as folder:
+        yield _publisher(size, folder, publish)
 
 
-def file_reader(order: Open) -> Reader:
+@contextlib.contextmanager
+def file_reader(place: str, _: str) -> Iterator[Turn]:
     """Load the file."""
     torch: Any = importlib.import_module("torch") if has_torch() else None
 
     def look(version: int) -> tuple[float, float]:
-        path = Path(order.place) / str(version)
+        path = Path(place) / str(version)
         _wait(path.exists)
         return _ends(np.load(path) if torch is None else torch.load(path)["w"].numpy())
 
-    return Reader(look, lambda: None)
+    yield _reader(look)
 
 
-class SharedModel:
-    """A model in multiprocessing.shared_memory, behind its version."""
-
-    def __init__(self, memory: shared_memory.SharedMemory, size: int) -> None:
-        self._memory = memory
-        whole = np.frombuffer(cast(memoryview, memory.buf), np.uint8)
-        self.version = whole[:8].view(np.int64)
-        self.array: Floats = whole[COUNTER_BYTES : COUNTER_BYTES + size].view(np.float32)
-
-    def put(self, version: int, array: Floats) -> None:
-        """Copy the elements, then store the version's number."""
-        np.copyto(self.array, array)
-        self.version[0] = version
-
-    def close(self) -> None:
-        """Give the mapping back."""
-        del self.version, self.array
-        self._memory.close()
-
-
-def shared_publisher(order: Open) -> Published:
+@contextlib.contextmanager
+def shared_publisher(size: int) -> Iterator[Turn]:
     """Copy into shared memory. A reader that still uses the version before sees torn bytes."""
-    memory = shared_memory.SharedMemory(create=True, size=COUNTER_BYTES + order.bytes)
-    model = SharedModel(memory, order.bytes)
-    model.array.fill(0)  # takes every page before the first version
+    with tempfile.TemporaryFile(dir="/dev/shm") as file:
+        os.truncate(file.fileno(), COUNTER_BYTES + size)
+        place = f"/proc/{os.getpid()}/fd/{file.fileno()}"
+        version, model = _mapped(place)
+        model.fill(0)  # takes every page before the first version
 
-    def close() -> None:
-        model.close()
-        memory.unlink()
+        def publish(number: int, array: Floats) -> None:
+            np.copyto(model, array)
+            version[0] = number
 
-    return Publisher(order, model.put), memory.name, close
+        yield _publisher(size, place, publish)
 
 
-def shared_reader(order: Open) -> Reader:
+@contextlib.contextmanager
+def shared_reader(place: str, _: str) -> Iterator[Turn]:
     """Read the elements in place."""
-    memory = shared_memory.SharedMemory(order.place)
-    # Before Python 3.13, the reader's process would also remove the memory when it ends.
-    resource_tracker.unregister(f"/{memory.name}", "shared_memory")
-    model = SharedModel(memory, order.bytes)
+    version, model = _mapped(place)
 
-    def look(version: int) -> tuple[float, float]:
-        _wait(lambda: bool(model.version[0] >= version))
-        return _ends(model.array)
+    def look(number: int) -> tuple[float, float]:
+        _wait(lambda: bool(version[0] >= number))
+        return _ends(model)
 
-    return Reader(look, model.close)
+    yield _reader(look)
 
 
-PUBLISHERS = {"box": box_publisher, "file": file_publisher, "shared-memory": shared_publisher}
+def _mapped(place: str) -> tuple[Any, Floats]:
+    """Map a file of shared memory; return its version's number, and the model behind it."""
+    whole = np.memmap(place, np.uint8, "r+").view(np.ndarray)
+    return whole[:8].view(np.int64), whole[COUNTER_BYTES:].view(np.float32)
 
 
 def _ends(array: Any) -> tuple[float, float]:

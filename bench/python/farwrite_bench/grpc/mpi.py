@@ -6,8 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from farwrite.errors import Internal
-from farwrite_bench.box.group import mpi_ranks
-from farwrite_bench.box.openmpi import OpenMpi
+from farwrite_bench.box.openmpi import OpenMpi, mpi_ranks
 from farwrite_bench.grpc.plan import Case, Pace
 from farwrite_bench.grpc.turn import Turn, figures
 from farwrite_bench.program import ANSWER_SECONDS

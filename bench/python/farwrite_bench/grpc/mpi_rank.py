@@ -22,9 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from farwrite_bench._native import tune_malloc
-from farwrite_bench.box.mpi_exchange import load_mpi
-from farwrite_bench.box.orders import Ready
-from farwrite_bench.box.rank import run_rank
+from farwrite_bench.box.openmpi import load_mpi, run_rank
 from farwrite_bench.grpc.mpi import Done, Work
 from farwrite_bench.grpc.plan import Case, Pace
 
@@ -289,7 +287,7 @@ def main() -> int:
 def _follow(control: Connection) -> None:
     tune_malloc()
     mpi = load_mpi()
-    control.send(Ready())
+    control.send(None)
     work = control.recv()
     assert isinstance(work, Work)
     control.send(take_turn(mpi, work.case, work.pace))
