@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from farwrite.errors import InvalidArgument, NotFound
@@ -173,7 +172,12 @@ def plan_of(arguments: argparse.Namespace) -> BoxPlan:
             f"bench box: only --test {EMULATION} measures {' and '.join(transports)}; add it, or"
             f" --transport {BOX_SHM}"
         )
-    openmpi, why_not = _openmpi(tests, transports)
+    openmpi, why_not = None, ""
+    if EMULATION in tests and {MPI, MPI_SHARED} & {*transports}:
+        try:
+            openmpi = find()
+        except NotFound as error:
+            why_not = str(error)
     return BoxPlan(
         tests=tests,
         transports=transports,
@@ -188,13 +192,3 @@ def plan_of(arguments: argparse.Namespace) -> BoxPlan:
         openmpi=openmpi,
         why_no_mpi=why_not,
     )
-
-
-def _openmpi(tests: Sequence[str], transports: Sequence[str]) -> tuple[OpenMpi | None, str]:
-    """Find OpenMPI if a plan needs it; the text says why it was needed and not found."""
-    if EMULATION not in tests or not {MPI, MPI_SHARED} & {*transports}:
-        return None, ""
-    try:
-        return find(), ""
-    except NotFound as error:
-        return None, str(error)
