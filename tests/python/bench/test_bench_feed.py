@@ -19,11 +19,11 @@ from farwrite_bench.feed.benchmark import (
     SIZES,
     TARGETS,
     WAYS,
+    Feeds,
     expected_seconds,
     make_rows,
     scheme,
 )
-from farwrite_bench.feed.client import Feeds
 
 KIB = 1024
 

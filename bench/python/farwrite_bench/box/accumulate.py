@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import statistics
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -26,7 +25,7 @@ from farwrite_bench.box.process import (
     served_box,
     serving,
 )
-from farwrite_bench.box.rows import compared, row
+from farwrite_bench.box.rows import rated, row
 from farwrite_bench.box.worker import DELTA
 from farwrite_bench.cluster.group import in_turn
 from farwrite_bench.cluster.process import Task
@@ -56,17 +55,9 @@ def run(plan: BoxPlan, progress: Progress, logs: Path) -> list[Row]:
                 rates: dict[str, list[float]] = {f"{transport} {dtype}": [], LOOP: []}
                 for _, way in in_turn(list(rates), plan.rounds):
                     rates[way].append(_turn(tasks, way, size, logs))
-                ours, limit = rates.values()
+                aim = target if transport == BOX_SHM else None
                 rows.append(
-                    row(
-                        ACCUMULATE,
-                        transport,
-                        dtype=dtype,
-                        bytes=size,
-                        gb_s=round(statistics.median(ours) / 1e9, 3),
-                        limit_gb_s=round(statistics.median(limit) / 1e9, 3),
-                        **compared(ours, limit, target if transport == BOX_SHM else None),
-                    )
+                    row(ACCUMULATE, transport, dtype=dtype, bytes=size, **rated(rates, aim))
                 )
     return rows
 

@@ -10,7 +10,6 @@ import contextlib
 import mmap
 import os
 import socket
-import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -36,7 +35,7 @@ from farwrite_bench.box.process import (
     served_box,
     serving,
 )
-from farwrite_bench.box.rows import compared, row
+from farwrite_bench.box.rows import rated, row
 from farwrite_bench.cluster.group import in_turn
 from farwrite_bench.cluster.process import Task
 from farwrite_bench.harness.benchmark import Progress
@@ -70,7 +69,8 @@ def run(plan: BoxPlan, progress: Progress, logs: Path) -> list[Row]:
             for transport in plan.boxes:
                 progress(place / len(plan.processes), f"{number} processes over {transport}")
                 rates = _rates(plan, tasks, transport, size, passes, logs)
-                rows.append(_row(transport, number, size, passes, rates))
+                moved = {"workers": number, "bytes": size, "passes": passes}
+                rows.append(row(BANDWIDTH, transport, **moved, **rated(rates, TARGET)))
     return rows
 
 
@@ -119,20 +119,6 @@ def _turn(tasks: Sequence[Task], way: str, size: int, passes: int) -> float:
     began, ended = zip(*ask(tasks, Call(way, "run", (moment, passes))), strict=True)
     seconds: float = max(ended) - min(began)
     return len(tasks) * size * passes / seconds
-
-
-def _row(transport: str, number: int, size: int, passes: int, rates: dict[str, list[float]]) -> Row:
-    ours, limit = rates[transport], rates[RAW[transport]]
-    return row(
-        BANDWIDTH,
-        transport,
-        workers=number,
-        bytes=size,
-        passes=passes,
-        gb_s=round(statistics.median(ours) / 1e9, 3),
-        limit_gb_s=round(statistics.median(limit) / 1e9, 3),
-        **compared(ours, limit, TARGET),
-    )
 
 
 def _reads(number: int) -> bool:

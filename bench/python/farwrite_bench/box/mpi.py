@@ -9,7 +9,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
 from multiprocessing.connection import Connection
@@ -49,9 +49,13 @@ def preposted(size: int) -> Iterator[Turn]:
     weights = filled(size, 0)
     if comm.rank == SERVER:
         with _adding(weights) as add, ThreadPoolExecutor(1) as adder:
-            server = _Preposted(weights, lambda delta: adder.submit(add, delta))
+            deltas = {worker: filled(size, 0) for worker in range(1, comm.size)}
             comm.Barrier()
-            yield _server(server.serve, weights)
+
+            def serve(steps: int) -> None:
+                _serve_preposted(weights, deltas, lambda delta: adder.submit(add, delta), steps)
+
+            yield _server(serve, weights)
     else:
         delta = filled(size, DELTA)
         comm.Barrier()
@@ -62,58 +66,55 @@ def preposted(size: int) -> Iterator[Turn]:
     comm.Barrier()
 
 
-class _Preposted:
-    """The server, which receives each delta into its own memory, in advance.
+def _serve_preposted(
+    weights: Floats,
+    deltas: Mapping[int, Floats],
+    start_adding: Callable[[Floats], Future[None]],
+    steps: int,
+) -> None:
+    """Serve `steps` reads and pushes of every worker, and receive each delta into its own memory.
 
     The weights change while a send of them is posted. MPI's standard forbids that to programs that
     need one version; a worker of asynchronous training takes whatever its receive copies.
     """
+    mpi = load_mpi()
+    comm = mpi.COMM_WORLD
+    left = {(tag, worker): steps for tag in (WEIGHTS, DELTAS) for worker in deltas}
+    posted: list[tuple[Any, int, int]] = []
+    adding: dict[int, Future[None]] = {}
 
-    def __init__(self, weights: Floats, start_adding: Callable[[Floats], Future[None]]) -> None:
-        self._mpi = load_mpi()
-        self._workers = range(1, self._mpi.COMM_WORLD.size)
-        self._weights, self._start_adding = weights, start_adding
-        self._deltas = {worker: filled(weights.nbytes, 0) for worker in self._workers}
+    def post(tag: int, worker: int) -> None:
+        if left[tag, worker] == 0:
+            return
+        left[tag, worker] -= 1
+        if tag == WEIGHTS:
+            request = comm.Isend(weights, dest=worker, tag=tag)
+        else:
+            request = comm.Irecv(deltas[worker], source=worker, tag=tag)
+        posted.append((request, tag, worker))
 
-    def serve(self, steps: int) -> None:
-        """Serve `steps` reads and pushes of every worker."""
-        comm = self._mpi.COMM_WORLD
-        left = {(tag, worker): steps for tag in (WEIGHTS, DELTAS) for worker in self._workers}
-        posted: list[tuple[Any, int, int]] = []
-        adding: dict[int, Future[None]] = {}
-
-        def post(tag: int, worker: int) -> None:
-            if left[tag, worker] == 0:
-                return
-            left[tag, worker] -= 1
+    for worker in deltas:
+        for _ in range(SENDS_POSTED):
+            post(WEIGHTS, worker)
+        post(DELTAS, worker)
+    added = 0
+    while added < steps * len(deltas):
+        over = mpi.Request.Testsome([request for request, _, _ in posted]) or ()
+        ended = [posted[place] for place in over]
+        posted[:] = [each for place, each in enumerate(posted) if place not in over]
+        for _, tag, worker in ended:
             if tag == WEIGHTS:
-                request = comm.Isend(self._weights, dest=worker, tag=tag)
-            else:
-                request = comm.Irecv(self._deltas[worker], source=worker, tag=tag)
-            posted.append((request, tag, worker))
-
-        for worker in self._workers:
-            for _ in range(SENDS_POSTED):
                 post(WEIGHTS, worker)
+            else:
+                adding[worker] = start_adding(deltas[worker])
+        ready = [worker for worker, each in adding.items() if each.done()]
+        added += len(ready)
+        for worker in ready:
+            adding.pop(worker).result()  # raises its error
             post(DELTAS, worker)
-        added = 0
-        while added < steps * len(self._workers):
-            over = self._mpi.Request.Testsome([request for request, _, _ in posted]) or ()
-            ended = [posted[place] for place in over]
-            posted[:] = [each for place, each in enumerate(posted) if place not in over]
-            for _, tag, worker in ended:
-                if tag == WEIGHTS:
-                    post(WEIGHTS, worker)
-                else:
-                    adding[worker] = self._start_adding(self._deltas[worker])
-            ready = [worker for worker, each in adding.items() if each.done()]
-            added += len(ready)
-            for worker in ready:
-                adding.pop(worker).result()  # raises its error
-                post(DELTAS, worker)
-            if not ended and not ready:
-                time.sleep(NAP_SECONDS)
-        self._mpi.Request.Waitall([request for request, _, _ in posted])
+        if not ended and not ready:
+            time.sleep(NAP_SECONDS)
+    mpi.Request.Waitall([request for request, _, _ in posted])
 
 
 @contextlib.contextmanager

@@ -82,8 +82,8 @@ class OpenMpi:
         return f"{shown[0] if shown else 'OpenMPI'}: {' '.join(self.options)}"
 
 
-def find(fetch: bool = True) -> OpenMpi:
-    """Return the OpenMPI of this machine, or of this checkout; with `fetch`, unpack it there.
+def find() -> OpenMpi:
+    """Return the OpenMPI of this machine, or that of this checkout, which is unpacked first.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def find(fetch: bool = True) -> OpenMpi:
     if installed is not None:
         return OpenMpi(Path(installed))
     for checkout in _checkouts():
-        if fetch and not (checkout / FOLDER / "usr/bin/orterun").exists():
+        if not (checkout / FOLDER / "usr/bin/orterun").exists():
             _fetch(checkout)
         found = unpacked(checkout / FOLDER)
         if found is not None:
@@ -137,21 +137,20 @@ def _checkouts() -> Iterator[Path]:
 def _fetch(checkout: Path) -> None:
     print("farwrite bench: unpacking OpenMPI into .cache (about 10 s, once)", file=sys.stderr)
     try:
-        done = subprocess.run(
+        subprocess.run(
             ["tools/fetch_debs.sh", "--into", str(checkout / FOLDER), PACKAGE],
             cwd=checkout,
             capture_output=True,
             text=True,
             timeout=FETCH_SECONDS,
-            check=False,
+            check=True,
         )
+        return
     except subprocess.TimeoutExpired:
-        raise NotFound(
-            f"bench box: OpenMPI could not be fetched within {FETCH_SECONDS} s; {HINT}"
-        ) from None
-    if done.returncode != 0:
-        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-        raise NotFound(f"bench box: OpenMPI could not be fetched: {reason}; {HINT}")
+        reason = f"it took more than {FETCH_SECONDS} s"
+    except subprocess.CalledProcessError as error:
+        reason = (error.stderr.strip().splitlines() or ["no reason given"])[-1]
+    raise NotFound(f"bench box: OpenMPI could not be fetched: {reason}; {HINT}")
 
 
 @contextlib.contextmanager

@@ -31,8 +31,6 @@ SEGMENT_BYTES = 10**9
 QUICK_BYTES = 4 * MIB
 SPARE_BYTES = 2 * GIB
 """Memory that a run leaves to the interpreters and to everything else."""
-
-
 MEGABYTE = 10**6
 """10^6 bytes, as in the poster of the networks, and not 2^20."""
 
@@ -118,30 +116,27 @@ TURN_SECONDS = 1.0
 
 def expected_seconds(plan: BoxPlan) -> float:
     """Estimate the time of a run on two processors."""
-    total = 0.0
-    if EMULATION in plan.tests:
-        for network in plan.networks:
-            for workers in plan.workers:
-                moved = 3.5 * workers * plan.network_bytes(network)
-                step = max(plan.compute_seconds(network), moved / MEMORY_RATE / 1.5)
-                turn = TURN_SECONDS + moved / MEMORY_RATE + (plan.steps + WARM_UP_STEPS) * step
-                total += min(
-                    turn * ((plan.rounds + 1) * len(plan.transports) + 2), plan.network_seconds
-                )
-    if BANDWIDTH in plan.tests:
-        moved = plan.segment_bytes(4.0)
-        total += sum(
-            len(plan.boxes)
-            * plan.rounds
-            * 2
-            * (TURN_SECONDS + number / 16 + 6 * moved * 4 / MEMORY_RATE)
-            for number in plan.processes
-        )
-    if ACCUMULATE in plan.tests:
-        total += len(plan.boxes) * plan.rounds * 3
-    if PUBLISH in plan.tests:
-        total += plan.rounds * 15
-    return total if not plan.quick else total + 5
+    turns = plan.rounds * len(plan.boxes)
+    moving = 2 * (TURN_SECONDS + 24 * plan.segment_bytes(4.0) / MEMORY_RATE)
+    seconds = {
+        LATENCY: 0.0,
+        ACCUMULATE: 3.0 * turns,
+        PUBLISH: 15.0 * plan.rounds,
+        BANDWIDTH: turns * sum(moving + number / 8 for number in plan.processes),
+        EMULATION: sum(
+            _emulation_seconds(plan, network, workers)
+            for network in plan.networks
+            for workers in plan.workers
+        ),
+    }
+    return sum(seconds[test] for test in plan.tests) + 5 * plan.quick
+
+
+def _emulation_seconds(plan: BoxPlan, network: Network, workers: int) -> float:
+    moving = 3.5 * workers * plan.network_bytes(network) / MEMORY_RATE
+    step = max(plan.compute_seconds(network), moving / 1.5)
+    turn = TURN_SECONDS + moving + (plan.steps + WARM_UP_STEPS) * step
+    return min(turn * ((plan.rounds + 1) * len(plan.transports) + 2), plan.network_seconds)
 
 
 def workers(text: str) -> tuple[int, ...]:
