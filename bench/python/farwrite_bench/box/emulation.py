@@ -99,16 +99,8 @@ Turns = dict[str, Measured]
 """By the key of the way."""
 
 
-@dataclass(frozen=True)
-class Groups:
-    """The processes of one number of workers."""
-
-    workers: int
-    ranks: Sequence[Control]
-    """Of MPI, the server first; empty without MPI."""
-    tasks: Sequence[Control]
-    """The workers over the box."""
-    logs: Path
+Runners = dict[str, Sequence[Control]]
+"""The processes of each transport: workers over the box, and ranks of MPI, the server first."""
 
 
 def run(plan: BoxPlan, progress: Progress, logs: Path) -> list[Row]:
@@ -119,34 +111,41 @@ def run(plan: BoxPlan, progress: Progress, logs: Path) -> list[Row]:
     rows: list[Row] = []
     for number, workers in enumerate(plan.workers):
         with contextlib.ExitStack() as stack:
-            groups = _groups(plan, workers, stack, logs)
+            runners = _runners(plan, workers, stack, logs)
             for place, network in enumerate(plan.networks):
                 share = (number + place / len(plan.networks)) / len(plan.workers)
-                rows += _measure(plan, groups, network, functools.partial(progress, share))
+                note = functools.partial(progress, share)
+                rows += _measure(plan, runners, network, workers, logs, note)
     return rows
 
 
-def _groups(plan: BoxPlan, workers: int, stack: contextlib.ExitStack, logs: Path) -> Groups:
+def _runners(plan: BoxPlan, workers: int, stack: contextlib.ExitStack, logs: Path) -> Runners:
     # Processes for cases that are all too large would be started for nothing.
     smallest = min(plan.network_bytes(network) for network in plan.networks)
     transports = {
         way.transport for way in WAYS if way.memory(workers, smallest) <= plan.available
     } & {*plan.transports}
-    ranks: Sequence[Control] = ()
-    tasks: Sequence[Control] = ()
+    found: Runners = {}
     if plan.openmpi is not None and {MPI, MPI_SHARED} & transports:
         log = logs / f"mpi-{workers}.log"
         ranks = stack.enter_context(mpi_ranks(plan.openmpi, workers + 1, log))
+        found |= {MPI: ranks, MPI_SHARED: ranks}
     if {*BOXES} & transports:
         tasks = stack.enter_context(processes(workers, logs))
-    return Groups(workers, ranks, tasks, logs)
+        found |= dict.fromkeys(BOXES, tasks)
+    return found
 
 
 def _measure(
-    plan: BoxPlan, groups: Groups, network: Network, progress: Callable[[str], None]
+    plan: BoxPlan,
+    runners: Runners,
+    network: Network,
+    workers: int,
+    logs: Path,
+    progress: Callable[[str], None],
 ) -> list[Row]:
     """Measure one network with one number of workers: a row for each transport."""
-    size, workers = plan.network_bytes(network), groups.workers
+    size = plan.network_bytes(network)
     turns: Turns = {}
     skipped: dict[str, str] = {}
     for way in WAYS:
@@ -158,17 +157,18 @@ def _measure(
                 f"needs {format_size(needed)} of memory, and {format_size(plan.available)} are"
                 " available"
             )
-        elif way.transport not in BOXES and not groups.ranks:
+        elif way.transport not in runners:
             skipped[way.key] = plan.why_no_mpi
         else:
             turns[way.key] = Measured()
     known = [way for way in WAYS if way.key in turns]
+    opened_case = functools.partial(_opened, runners, workers, size, logs)
     with contextlib.ExitStack() as stack:
         held: dict[str, Case] = {}
         if sum(way.memory(workers, size) for way in known) <= plan.available:
             progress(f"{network.name}, {workers} workers")
             for way in known:  # taking memory costs more than a turn
-                held[way.key] = stack.enter_context(_opened(groups, way, size))
+                held[way.key] = stack.enter_context(opened_case(way))
         began = time.perf_counter()
         for number in range(plan.rounds):
             spent = time.perf_counter() - began
@@ -178,7 +178,7 @@ def _measure(
             for way in ways if number % 2 == 0 else reversed(ways):
                 progress(f"{network.name}, {workers} workers, {way.key}")
                 with contextlib.ExitStack() as turn:
-                    case = held.get(way.key) or turn.enter_context(_opened(groups, way, size))
+                    case = held.get(way.key) or turn.enter_context(opened_case(way))
                     if case.steps == 0 and not plan.quick:
                         # takes the memory that is taken on demand
                         _turn(plan, case, network, Measured())
@@ -236,18 +236,16 @@ def _turn(plan: BoxPlan, case: Case, network: Network, measured: Measured) -> No
 
 
 @contextlib.contextmanager
-def _opened(groups: Groups, way: Way, size: int) -> Iterator[Case]:
+def _opened(runners: Runners, workers: int, size: int, logs: Path, way: Way) -> Iterator[Case]:
+    members = runners[way.transport]
     with contextlib.ExitStack() as stack:
         arguments: tuple[Any, ...] = (size,)
-        runners = groups.ranks
         if way.transport in BOXES:
-            runners = groups.tasks
-            memory = way.memory(groups.workers, size)
-            place = stack.enter_context(serving(groups.logs, served_box, memory))
+            place = stack.enter_context(serving(logs, served_box, way.memory(workers, size)))
             fabric = way.transport.removeprefix("box-")
             arguments = (place, size, fabric, way.key.endswith("lease"))
-        stack.enter_context(opened(runners, way.key, way.make, *arguments))
-        yield Case(way.key, runners, groups.workers)
+        stack.enter_context(opened(members, way.key, way.make, *arguments))
+        yield Case(way.key, members, workers)
 
 
 def _rows(
