@@ -9,8 +9,8 @@ import pytest
 from bench_command import bench, result
 from farwrite.errors import FailedPrecondition
 from farwrite_bench.assign.benchmark import make_rows, require_moved, sentences
+from farwrite_bench.cluster.group import Turn
 from farwrite_bench.cluster.readings import Readings
-from farwrite_bench.tensor.plan import Block
 
 MEGABYTE = 10**6
 
@@ -41,13 +41,10 @@ def readings(seconds: float = 0.0, counters: dict[str, int] | None = None) -> li
     return [Readings("ps:0", 0, 0, seconds, 0, 0, counters, ("shm",) if counters else ())]
 
 
-def turns(*seconds: float, counters: dict[str, int] | None = None) -> list[Block]:
+def turns(*seconds: float, counters: dict[str, int] | None = None) -> list[Turn]:
     """Turns of two steps that each take `seconds`."""
     none = None if counters is None else dict.fromkeys(counters, 0)
-    return [
-        Block([0.001] * 2, [each] * 2, readings(0, none), readings(0.5, counters))
-        for each in seconds
-    ]
+    return [Turn([each] * 2, readings(0, none), readings(0.5, counters)) for each in seconds]
 
 
 def test_rates_are_medians_and_ratios_are_taken_within_a_round() -> None:
@@ -59,6 +56,7 @@ def test_rates_are_medians_and_ratios_are_taken_within_a_round() -> None:
             "grpc": turns(0.010, 0.020, 0.050),
             "farwrite": turns(0.002, 0.002, 0.005, counters=moved),
         },
+        dict.fromkeys(("local", "grpc", "farwrite"), [[0.001] * 2] * 3),
         load=0.1,
     )
     _, stock, ours = rows

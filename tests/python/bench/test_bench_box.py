@@ -22,14 +22,22 @@ from farwrite.errors import NotFound, PeerDead
 from farwrite_bench import _native
 from farwrite_bench.box import emulation, openmpi
 from farwrite_bench.box.benchmark import BENCHMARK
-from farwrite_bench.box.emulator import Helper, emulate
-from farwrite_bench.box.group import ask, mpi_ranks
-from farwrite_bench.box.networks import NETWORKS
-from farwrite_bench.box.openmpi import OpenMpi
-from farwrite_bench.box.orders import Close, Open
-from farwrite_bench.box.plan import BOX_SHM, BOX_TCP, GIB, MPI, MPI_SHARED, BoxPlan, workers
+from farwrite_bench.box.mpi import one_sided, preposted, shared
+from farwrite_bench.box.openmpi import OpenMpi, mpi_ranks
+from farwrite_bench.box.plan import (
+    BOX_SHM,
+    BOX_TCP,
+    GIB,
+    MPI,
+    MPI_SHARED,
+    NETWORKS,
+    BoxPlan,
+    workers,
+)
+from farwrite_bench.box.process import Call, ask, opened
 from farwrite_bench.box.rows import FIELDS, compared
 from farwrite_bench.box.rows import row as make_row
+from farwrite_bench.box.worker import emulate
 from farwrite_bench.harness import command
 from farwrite_bench.record import Record
 from self_contained import check_page
@@ -149,7 +157,7 @@ def test_a_case_beyond_memory_is_a_row_that_says_so(
     def start_nothing(*_: object) -> None:
         raise AssertionError("processes are started although no case fits")
 
-    monkeypatch.setattr(emulation, "box_tasks", start_nothing)
+    monkeypatch.setattr(emulation, "processes", start_nothing)
     monkeypatch.setattr(emulation, "mpi_ranks", start_nothing)
     plan = BoxPlan(
         tests=("emulation",),
@@ -201,14 +209,15 @@ def test_a_way_beyond_memory_leaves_its_transport_to_the_other_one(
 
 def test_the_fastest_of_those_measured_in_all_rounds_counts() -> None:
     ways = [way for way in emulation.WAYS if way.transport == MPI]
-    turns: dict[str, list[emulation.Turn]] = {way.key: [] for way in ways}
+    turns = {way.key: emulation.Measured() for way in ways}
     # One-sided is dropped after the first round, although the others' rounds get slower than it.
     for number, took in enumerate([(1.0, 2.0), (5.0, 9.0), (5.0, 9.0)]):
         worth = [emulation.is_worth(way, turns, number) for way in ways]
         for way, milliseconds, measured in zip(ways, took, worth, strict=True):
             if measured:
-                turns[way.key].append(emulation.Turn(milliseconds, True, {}))
-    assert {key: len(found) for key, found in turns.items()} == {"preposted": 3, "one-sided": 1}
+                turns[way.key].milliseconds.append(milliseconds)
+    rounds = {key: len(found.milliseconds) for key, found in turns.items()}
+    assert rounds == {"preposted": 3, "one-sided": 1}
     assert emulation.fastest(list(turns), turns) == "preposted"
 
 
@@ -235,47 +244,37 @@ def test_a_rank_that_fails_is_reported_with_its_error(tmp_path: Path, mpi: OpenM
         pytest.raises(PeerDead, match=r"MPI rank \d failed: KeyError: 'no such way'"),
         mpi_ranks(mpi, 2, tmp_path / "mpi.log") as ranks,
     ):
-        ask(ranks, Open("no such way", 64))
+        ask(ranks, Call("no such way", "run"))
 
 
 def test_ranks_take_one_turn_after_the_other(tmp_path: Path, mpi: OpenMpi) -> None:
     with mpi_ranks(mpi, 3, tmp_path / "mpi.log") as ranks:
-        for way in ("preposted", "mpi-shared", "preposted", "one-sided"):
-            ask(ranks, Open(way, 64))
-            ask(ranks, Close(way))
-
-
-class Slow:
-    """An exchange whose pushes take longer than the computation."""
-
-    def __init__(self, push_seconds: float) -> None:
-        self.push_seconds = push_seconds
-        self.pushes = 0
-
-    def read(self) -> None:
-        pass
-
-    def push(self) -> None:
-        time.sleep(self.push_seconds)
-        self.pushes += 1
+        for make in (preposted, shared, preposted, one_sided):
+            with opened(ranks, "turn", make, 64):
+                pass
 
 
 def test_a_push_is_exposed_only_where_it_outlasts_the_computation() -> None:
-    hidden, slow = Slow(0.01), Slow(0.2)
-    assert emulate(slow, compute=0.02, steps=3)[1] >= 0.17
-    assert len(emulate(hidden, compute=0.05, steps=3)) == 3
-    assert hidden.pushes == slow.pushes == 3
+    pushes: list[float] = []
+
+    def exposed(push_seconds: float, compute: float) -> list[float]:
+        def push() -> None:
+            time.sleep(push_seconds)
+            pushes.append(push_seconds)
+
+        return emulate(lambda: None, push, compute, steps=3)
+
+    assert exposed(0.2, compute=0.02)[1] >= 0.17
+    assert len(exposed(0.01, compute=0.05)) == 3
+    assert pushes == [0.2] * 3 + [0.01] * 3
 
 
-def test_a_failed_push_is_raised_at_the_next_wait() -> None:
-    class Broken(Slow):
-        def push(self) -> None:
-            raise ConnectionError("gone")
+def test_a_failed_push_ends_the_emulation_with_its_error() -> None:
+    def push() -> None:
+        raise ConnectionError("gone")
 
-    with Helper(Broken(0.0)) as helper:
-        helper.push()
-        with pytest.raises(ConnectionError, match="gone"):
-            helper.wait()
+    with pytest.raises(ConnectionError, match="gone"):
+        emulate(lambda: None, push, compute=0.0, steps=2)
 
 
 @pytest.mark.parametrize("elements", [0, 1, 15, 16, 17, 1000, 4096])

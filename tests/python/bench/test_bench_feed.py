@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,14 +15,15 @@ from farwrite_bench.cluster.group import Turn
 from farwrite_bench.cluster.readings import Readings
 from farwrite_bench.feed.benchmark import (
     ROUNDS,
+    SIZE_SECONDS,
     SIZES,
     TARGETS,
     WAYS,
-    FeedPlan,
+    Feeds,
     expected_seconds,
     make_rows,
+    scheme,
 )
-from farwrite_bench.feed.client import Feeds
 
 KIB = 1024
 
@@ -51,8 +53,8 @@ def test_both_servers_give_back_what_was_fed(tmp_path: Path) -> None:
     assert "1 MiB" in ended.stdout
 
 
-def plan(target: str) -> FeedPlan:
-    return FeedPlan((KIB,), tuple(WAYS), 2, target=target)
+def plan(target: str) -> Namespace:
+    return Namespace(target=target)
 
 
 def turn(seconds: float, counters: dict[str, int] | None = None) -> Turn:
@@ -86,7 +88,7 @@ def test_a_row_has_the_rate_and_the_tensors_that_went_by_grpc() -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_only_the_session_at_farwrites_server_has_the_chosen_target(target: str) -> None:
-    assert [plan(target).scheme(way) for way in WAYS] == ["grpc", target]
+    assert [scheme(plan(target), way) for way in WAYS] == ["grpc", target]
 
 
 def test_a_fetch_of_other_values_is_an_error() -> None:
@@ -105,7 +107,8 @@ def test_a_fetch_of_other_values_is_an_error() -> None:
 
 
 def test_the_default_run_ends_within_ten_minutes() -> None:
-    assert expected_seconds(FeedPlan(SIZES, tuple(WAYS), ROUNDS)) < 600
+    plan = Namespace(sizes=SIZES, way=WAYS, rounds=ROUNDS, seconds=SIZE_SECONDS)
+    assert expected_seconds(plan) < 600
 
 
 @pytest.mark.parametrize(

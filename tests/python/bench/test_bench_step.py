@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -19,11 +20,10 @@ from farwrite_bench.step.benchmark import (
     KIND_SECONDS,
     ROUNDS,
     WAYS,
-    StepPlan,
     expected_seconds,
     make_rows,
 )
-from farwrite_bench.step.kinds import KINDS
+from farwrite_bench.step.programs import KINDS
 
 
 @pytest.mark.slow
@@ -159,7 +159,7 @@ def test_each_round_begins_with_the_next_way() -> None:
 
 
 def test_the_default_run_ends_within_ten_minutes() -> None:
-    plan = StepPlan(tuple(KINDS), tuple(WAYS), ROUNDS, KIND_SECONDS)
+    plan = Namespace(kind=KINDS, way=WAYS, rounds=ROUNDS, seconds=KIND_SECONDS)
     assert expected_seconds(plan) < 600
 
 

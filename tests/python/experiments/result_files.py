@@ -10,8 +10,7 @@ from typing import Any
 from result_facts import KIB, MIB, Facts, facts, ratio_of
 from training_results import convergence, plan, scaling, sizes, train
 
-from farwrite_bench.box.networks import NETWORKS
-from farwrite_bench.box.plan import BANDWIDTH, EMULATION, LATENCY, PUBLISH
+from farwrite_bench.box.plan import BANDWIDTH, EMULATION, LATENCY, NETWORKS, PUBLISH
 from farwrite_bench.box.rows import row as box_row
 from farwrite_bench.grpc.rows import FIELDS
 from farwrite_experiments.ablations import ABLATIONS

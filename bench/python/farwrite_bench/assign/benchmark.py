@@ -7,36 +7,40 @@ in two points: all ways take turns in one run, and the session is on the worker,
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
+from argparse import ArgumentTypeError, Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from operator import methodcaller
 from pathlib import Path
+from typing import Any
 
-from farwrite.errors import FailedPrecondition
-from farwrite_bench.assign.graph import ASSIGN, ELEMENT, AssignCase
-from farwrite_bench.cluster.group import in_turn
-from farwrite_bench.cluster.readings import spent
+from farwrite.errors import FailedPrecondition, Internal
+from farwrite_bench.cluster.group import Group, Take, Turn, in_turn, totals
 from farwrite_bench.cluster.transport import FARWRITE, GRPC, PLUGIN, fabric_in_words
 from farwrite_bench.harness import option
 from farwrite_bench.harness.benchmark import Benchmark, Progress
 from farwrite_bench.harness.chart import Bars
 from farwrite_bench.harness.column import Column, Table, ratio, span, spread
 from farwrite_bench.harness.memory import affordable
-from farwrite_bench.ratio import ratio_of_rounds
 from farwrite_bench.record import Record
 from farwrite_bench.report.parts import Facts, Gain, Row, rows_of
-from farwrite_bench.tensor.cluster import Bench, RefusedError, bench
-from farwrite_bench.tensor.plan import GRPC_LIMIT, LOCAL, SPARE_BYTES, Block, Case
+from farwrite_bench.step import ways
+from farwrite_bench.tensor.graph import session_config, timed
+from farwrite_bench.tensor.plan import GRPC_LIMIT, LOCAL, SPARE_BYTES
 from farwrite_bench.tensor.rows import fabric, median_ms
-from farwrite_bench.tensor.run import WARM_UP_STEPS, block
 
 MEGABYTE = 10**6
 """10^6 bytes, as in the issues, and not 2^20."""
 SIZES = (10 * MEGABYTE, 100 * MEGABYTE, 400 * MEGABYTE)
 QUICK_SIZES = (1 * MEGABYTE, 10 * MEGABYTE)
 WAYS = {each.key: each for each in (LOCAL, GRPC, FARWRITE)}
+WARM_UP_STEPS = 2
+"""Steps before each turn, which are not measured."""
+ADD, EMPTY = "add", "empty"
+"""Kinds of steps."""
+ELEMENT = 4
+"""Bytes of an int32, the type that the issues' program adds."""
 MEMORY_PER_SIZE = 10.0
 """Memory of all ways together, in vectors: a vector and a variable each, gRPC's buffers, and the
 initial values."""
@@ -55,20 +59,6 @@ NOTES = (
 )
 
 
-@dataclass(frozen=True)
-class AssignPlan:
-    """A whole run."""
-
-    sizes: tuple[int, ...]
-    """Bytes of the vector."""
-    rounds: int
-    """Rounds to measure. In each round each way has one turn."""
-    steps: int
-    """Steps of one turn."""
-    fabric: str | None = None
-    """The fabric that Farwrite must use; None leaves the choice to Farwrite."""
-
-
 def in_megabytes(size: int) -> str:
     """Format a size as the issues do."""
     return f"{size / MEGABYTE:g} MB"
@@ -79,100 +69,169 @@ def memory(size: int) -> float:
     return MEMORY_PER_SIZE * size + SPARE_BYTES
 
 
-def plan(arguments: argparse.Namespace, record: Record) -> AssignPlan:
-    """Make the plan from the options."""
-    return AssignPlan(
-        sizes=affordable(record, "a vector", arguments.megabytes, memory, in_megabytes),
-        rounds=arguments.rounds,
-        steps=arguments.steps,
-        fabric=arguments.fabric,
-    )
+def plan(arguments: Namespace, record: Record) -> Namespace:
+    """Leave out the sizes that memory does not allow; otherwise the options are the plan."""
+    arguments.sizes = affordable(record, "a vector", arguments.megabytes, memory, in_megabytes)
+    return arguments
 
 
-def measure(plan: AssignPlan, progress: Progress, logs: Path) -> Facts:
+def measure(plan: Namespace, progress: Progress, logs: Path) -> Facts:
     """Measure everything in `plan`; the children's output goes to `logs`.
 
     Raises
     ------
     PeerDead
-        If a process fails.
+        If a process fails, or TensorFlow refuses a step.
     FailedPrecondition
-        If TensorFlow refuses a step, or Farwrite did not move every vector.
+        If Farwrite did not move every vector.
     """
     rows: list[Row] = []
     progress(0.0, "starting processes")
-    with bench(tuple(WAYS.values()), logs, plan.fabric) as processes:
+    with ways.started({key: _way(key) for key in WAYS}, plan.fabric, logs) as groups:
         for number, size in enumerate(plan.sizes):
             progress(number / len(plan.sizes), in_megabytes(size))
             load = os.getloadavg()[0]
-            rows += make_rows(size, _blocks(plan, processes, Case(ASSIGN, size)), load)
+            rows += make_rows(size, *_turns(plan, groups, size), load)
     return {"rows": rows}
 
 
-def _blocks(plan: AssignPlan, processes: Bench, case: Case) -> dict[str, list[Block]]:
-    """Return each way's turns at one size."""
-    blocks: dict[str, list[Block]] = {key: [] for key in WAYS}
-    keys = list(WAYS)
-    key = keys[0]
-    try:
-        for key in keys:
-            processes.call("open", key, case, AssignCase)
-        for number, key in in_turn(keys, plan.rounds):
-            blocks[key].append(block(processes, key, plan.steps, number % 2 == 0))
-        for key in keys:
-            processes.call("close", key)
-    except RefusedError as refusal:
-        raise FailedPrecondition(
-            f"bench assign: {in_megabytes(case.size)} over {WAYS[key].name}: {refusal}"
-        ) from refusal
-    return blocks
+def _way(key: str) -> ways.Way:
+    """Return two servers, and a client of stock TensorFlow; one process has no servers."""
+    jobs = () if key == LOCAL.key else ("ps", "worker")
+    cluster = ways.addresses(*jobs)
+    target = f"grpc://{cluster['worker'][0]}" if jobs else ""
+    return ways.Way(WAYS[key], cluster, jobs, Adding, (target,), GRPC)
 
 
-def make_rows(size: int, blocks: Mapping[str, Sequence[Block]], load: float) -> list[Row]:
-    """Make the row of each way from its turns at one size.
+def _turns(
+    plan: Namespace, groups: Mapping[str, Group], size: int
+) -> tuple[dict[str, list[Turn]], dict[str, list[list[float]]]]:
+    """Return each way's turns at one size, and the seconds of the empty steps beside each."""
+    turns: dict[str, list[Turn]] = {key: [] for key in groups}
+    empty: dict[str, list[list[float]]] = {key: [] for key in groups}
+    for group in groups.values():
+        group.client.ask(methodcaller("open", size))
+    for number, key in in_turn(list(groups), plan.rounds):
+        for what in (EMPTY, ADD) if number % 2 == 0 else (ADD, EMPTY):
+            groups[key].seconds(Take(WARM_UP_STEPS, what))
+            if what == ADD:
+                turns[key].append(groups[key].turn(Take(plan.steps, ADD)))
+            else:
+                empty[key].append(groups[key].seconds(Take(plan.steps, EMPTY)))
+    for group in groups.values():
+        group.client.ask(methodcaller("close"))
+    return turns, empty
+
+
+class Adding:
+    """Adds a vector of ones to a variable, as the program of the issues does.
+
+    A step fetches nothing, because its target is the assignment and not the variable's value.
+
+    Parameters
+    ----------
+    tf : module
+        TensorFlow.
+    target : str
+        The worker's server. With an empty one, session, vector and variable are in this process.
+    """
+
+    def __init__(self, tf: Any, target: str) -> None:
+        self._tf, self._target = tf, target
+
+    def open(self, size: int) -> None:
+        """Open a session with a vector of `size` bytes."""
+        tf = self._tf
+        v1 = tf.compat.v1
+        shape = [size // ELEMENT]
+        with tf.Graph().as_default() as graph:
+            with tf.device("/job:worker/task:0" if self._target else None):
+                vector = v1.get_variable(
+                    "vector", shape, tf.int32, v1.ones_initializer(), use_resource=True
+                )
+                idle = [tf.no_op()]
+            with tf.device("/job:ps/task:0" if self._target else None):
+                total = v1.get_variable(
+                    "total", shape, tf.int32, v1.zeros_initializer(), use_resource=True
+                )
+                step = total.assign_add(vector, read_value=False)
+                self._ends = [tf.reduce_min(total), tf.reduce_max(total)]
+                idle.append(tf.no_op())
+            initialize = v1.global_variables_initializer()
+            self._destroy = [
+                tf.raw_ops.DestroyResourceOp(resource=each.handle) for each in (vector, total)
+            ]
+        self._session = v1.Session(self._target, graph=graph, config=session_config(tf))
+        self._session.run(initialize)
+        self._full = self._session.make_callable(step)
+        self._empty = self._session.make_callable(idle)
+        self._added = 0
+
+    def take(self, count: int, what: str) -> list[float]:
+        """Run `count` steps, or empty ones, and return the seconds of each."""
+        if what == EMPTY:
+            return timed(self._empty, count)
+        self._added += count
+        return timed(self._full, count)
+
+    def close(self) -> None:
+        """Check every element of the variable, free both variables, and end the session."""
+        low, high = (int(end) for end in self._session.run(self._ends))
+        if low != self._added or high != self._added:
+            raise Internal(
+                f"bench assign: after {self._added} steps the variable's elements are between"
+                f" {low} and {high} instead of {self._added}; report this"
+            )
+        self._session.run(self._destroy)
+        self._session.close()
+
+
+def make_rows(
+    size: int,
+    turns: Mapping[str, Sequence[Turn]],
+    empty: Mapping[str, Sequence[Sequence[float]]],
+    load: float,
+) -> list[Row]:
+    """Make the row of each way from its turns at one size, and its empty steps.
 
     Raises
     ------
     FailedPrecondition
         If Farwrite did not move every vector.
     """
-    rates = {key: [_rate(size, block) for block in turns] for key, turns in blocks.items()}
-    return [_row(size, key, turns, rates, load) for key, turns in blocks.items()]
-
-
-def _row(
-    size: int,
-    key: str,
-    turns: Sequence[Block],
-    rates: Mapping[str, Sequence[float]],
-    load: float,
-) -> Row:
-    totals = [spent(block.before, block.after) for block in turns]
-    total = {name: sum(each.get(name, 0) for each in totals) for name in set().union(*totals)}
-    steps = sum(len(block.full) for block in turns)
-    ours = not WAYS[key].stock
-    if ours:
-        require_moved(size, steps, total)
-    last = turns[-1].after
-    return {
-        "way": key,
-        "fabric": fabric(WAYS[key], [name for each in last for name in each.fabrics]),
-        "size": size,
-        "gb_s": round(statistics.median(rates[key]), 3),
-        "gb_s_rounds": [round(rate, 3) for rate in rates[key]],
-        "times_grpc": ratio_of_rounds(rates[key], rates[GRPC.key]),
-        "of_local": ratio_of_rounds(rates[key], rates[LOCAL.key]),
-        "step_ms": round(median_ms([block.full for block in turns]), 4),
-        "empty_step_ms": round(median_ms([block.empty for block in turns]), 4),
-        "cpu_ms": round(1e3 * total["cpu_seconds"] / steps, 3),
-        "tensors": sum(total.get(name, 0) for name in MOVED) / steps if ours else None,
-        "grpc_tensor_calls": total.get("grpc_recv_tensor_calls", 0) / steps if ours else None,
-        "copies": total.get("copies", 0) / steps if ours else None,
-        "socket_bytes": round(total["socket_bytes"] / steps, 1),
-        "steps": steps,
-        "rounds": len(turns),
-        "load": round(load, 2),
+    # Of one turn, in GB/s.
+    rates = {
+        key: [size * len(turn.seconds) / sum(turn.seconds) / 1e9 for turn in of_way]
+        for key, of_way in turns.items()
     }
+    rows = []
+    for key, of_way in turns.items():
+        total, steps = totals(of_way), ways.steps_of(of_way)
+        ours = not WAYS[key].stock
+        if ours:
+            require_moved(size, steps, total)
+        moved = {
+            "tensors": sum(total.get(name, 0) for name in MOVED),
+            "grpc_tensor_calls": total.get("grpc_recv_tensor_calls", 0),
+            "copies": total.get("copies", 0),
+        }
+        seen = [name for each in of_way[-1].after for name in each.fabrics]
+        rows.append(
+            {
+                "way": key,
+                "fabric": fabric(WAYS[key], seen),
+                "size": size,
+                "gb_s": round(statistics.median(rates[key]), 3),
+                "gb_s_rounds": [round(rate, 3) for rate in rates[key]],
+                "times_grpc": ways.compared(rates, key, GRPC.key),
+                "of_local": ways.compared(rates, key, LOCAL.key),
+                "step_ms": round(median_ms([turn.seconds for turn in of_way]), 4),
+                "empty_step_ms": round(median_ms(empty[key]), 4),
+                **{name: count / steps if ours else None for name, count in moved.items()},
+                **ways.spent_in(of_way, load),
+            }
+        )
+    return rows
 
 
 def require_moved(size: int, steps: int, total: Mapping[str, float]) -> None:
@@ -211,11 +270,6 @@ def sentences(facts: Facts) -> list[str]:
     ]
 
 
-def _rate(size: int, block: Block) -> float:
-    """Return the rate of one turn, in GB/s."""
-    return size * len(block.full) / sum(block.full) / 1e9
-
-
 def gains(facts: Facts) -> list[Gain]:
     """Compare Farwrite with stock gRPC, by size."""
     return [
@@ -231,11 +285,11 @@ def _sizes(text: str) -> tuple[int, ...]:
     try:
         sizes = tuple(round(float(part) * MEGABYTE) for part in text.split(",") if part)
     except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(
+        raise ArgumentTypeError(
             f"{text!r} is not a list of megabytes; use a list such as 10,100"
         ) from None
     if not sizes or any(size % ELEMENT or not 0 < size < GRPC_LIMIT for size in sizes):
-        raise argparse.ArgumentTypeError(
+        raise ArgumentTypeError(
             f"{text!r}: use sizes that are multiples of {ELEMENT} bytes and below {GRPC_LIMIT}"
             " bytes, the limit of stock gRPC"
         )

@@ -7,19 +7,35 @@ and writes, and the same bytes.
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
-import statistics
+import socket
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from farwrite.errors import Internal
-from farwrite_bench.box.group import TURN_SECONDS, box_tasks, serving
-from farwrite_bench.box.orders import Close, Open, Ran, Start
+import numpy as np
+import numpy.typing as npt
+
+from farwrite import box
+from farwrite_bench._native import copy
+from farwrite_bench.box.pages import filled
 from farwrite_bench.box.plan import BANDWIDTH, BOX_SHM, BOX_TCP, BoxPlan
-from farwrite_bench.box.rows import compared, row
-from farwrite_bench.box.stream import READ, WRITE
+from farwrite_bench.box.process import (
+    Call,
+    Close,
+    Open,
+    Turn,
+    ask,
+    processes,
+    repeated,
+    served_box,
+    serving,
+)
+from farwrite_bench.box.rows import rated, row
 from farwrite_bench.cluster.group import in_turn
 from farwrite_bench.cluster.process import Task
 from farwrite_bench.harness.benchmark import Progress
@@ -37,20 +53,24 @@ INTERPRETER_BYTES = 80 * 10**6
 ROUND_BYTES = 6 * 10**9
 """About as much is moved in one turn, by all processes together."""
 START_SECONDS = 0.1
+WARM_UP = 3
+"""Moves that take every page before the first turn: a writer's segments fill two buffers."""
+
+Bytes = npt.NDArray[np.uint8]
 
 
 def run(plan: BoxPlan, progress: Progress, logs: Path) -> list[Row]:
     """Measure each transport of the box with each number of processes."""
     rows: list[Row] = []
-    transports = [each for each in plan.transports if each in RAW]
     for place, number in enumerate(plan.processes):
         size = segment_bytes(plan, number)
         passes = 1 if plan.quick else max(ROUND_BYTES // (number * size), 1)
-        with box_tasks(number, logs) as tasks:
-            for transport in transports:
+        with processes(number, logs) as tasks:
+            for transport in plan.boxes:
                 progress(place / len(plan.processes), f"{number} processes over {transport}")
                 rates = _rates(plan, tasks, transport, size, passes, logs)
-                rows.append(_row(transport, number, size, passes, rates))
+                moved = {"workers": number, "bytes": size, "passes": passes}
+                rows.append(row(BANDWIDTH, transport, **moved, **rated(rates, TARGET)))
     return rows
 
 
@@ -75,61 +95,125 @@ def _rates(
 
 @contextlib.contextmanager
 def _opened(tasks: Sequence[Task], way: str, size: int, logs: Path) -> Iterator[None]:
-    with _place(way, size, len(tasks), logs) as place:
-        for number, task in enumerate(tasks):
-            task.send(Open(_half(way, number), size, place, number))
-        for task in tasks:
-            task.receive()
+    """Start the other side, and a stream in every process."""
+    number = len(tasks)
+    make = box_stream if way in RAW else tcp_stream if way == RAW[BOX_TCP] else shm_stream
+    with contextlib.ExitStack() as stack:
+        if way in RAW:
+            memory = int(BOX_SHARE * number * size) + size
+            place = stack.enter_context(serving(logs, served_box, memory))
+        elif way == RAW[BOX_TCP]:
+            place = stack.enter_context(serving(logs, raw_server, number))
+        else:
+            shared = os.memfd_create("farwrite-bench", os.MFD_CLOEXEC)
+            stack.callback(os.close, shared)
+            os.truncate(shared, number * size)
+            place = f"/proc/{os.getpid()}/fd/{shared}"
+        ask(tasks, *(Open(way, make, (way, place, size, each)) for each in range(number)))
         yield
-        for number, task in enumerate(tasks):
-            task.ask(Close(_half(way, number)))
-
-
-def _half(way: str, number: int) -> str:
-    """Return what the process of this number does: every other one writes."""
-    return f"{way} {READ if number % 2 == 0 else WRITE}"
+        ask(tasks, Close(way))
 
 
 def _turn(tasks: Sequence[Task], way: str, size: int, passes: int) -> float:
     moment = time.perf_counter() + START_SECONDS
-    for number, task in enumerate(tasks):
-        task.send(Start(_half(way, number), moment, passes))
-    answers = [task.receive(TURN_SECONDS) for task in tasks]
-    ran = [answer for answer in answers if isinstance(answer, Ran)]
-    if len(ran) != len(tasks):
-        raise Internal(f"bench box: unexpected answers in a turn over {way}; report this")
-    seconds = max(each.ended for each in ran) - min(each.began for each in ran)
+    began, ended = zip(*ask(tasks, Call(way, "run", (moment, passes))), strict=True)
+    seconds: float = max(ended) - min(began)
     return len(tasks) * size * passes / seconds
 
 
+def _reads(number: int) -> bool:
+    """Return what the process of this number does: every other one writes."""
+    return number % 2 == 0
+
+
+def _stream(read: Callable[[], object], write: Callable[[], object], number: int) -> Turn:
+    """Make the turn that moves the same bytes again and again, a whole segment in each step."""
+    move = read if _reads(number) else write
+    for _ in range(WARM_UP):
+        move()
+    return Turn(repeated(move))
+
+
 @contextlib.contextmanager
-def _place(way: str, size: int, number: int, logs: Path) -> Iterator[str]:
-    """Start the other side; yields where the processes find it."""
-    if way in RAW:
-        memory = int(BOX_SHARE * number * size) + size
-        with serving("box", memory, number, logs) as endpoint:
-            yield endpoint
-    elif way == "raw-tcp":
-        with serving("raw-tcp", size, number, logs) as endpoint:
-            yield endpoint
-    else:
-        shared = os.memfd_create("farwrite-bench", os.MFD_CLOEXEC)
-        try:
-            os.truncate(shared, number * size)
-            yield f"/proc/{os.getpid()}/fd/{shared}"
-        finally:
-            os.close(shared)
+def box_stream(way: str, place: str, size: int, number: int) -> Iterator[Turn]:
+    """Read or write a segment that only this process uses."""
+    with box.connect(place, fabrics=[way.removeprefix("box-")]) as client:
+        segment = client.create(f"stream {number}", (size,), "uint8", buffers=2)
+        if _reads(number) and way == BOX_SHM:  # the read is a copy, into any memory
+            memory = filled(size, number % 251, np.uint8)
+        else:
+            memory = client.array((size,), "uint8").array
+            memory.fill(number % 251)
+        yield _stream(lambda: segment.read(memory), lambda: segment.write(memory), number)
 
 
-def _row(transport: str, number: int, size: int, passes: int, rates: dict[str, list[float]]) -> Row:
-    ours, limit = rates[transport], rates[RAW[transport]]
-    return row(
-        BANDWIDTH,
-        transport,
-        workers=number,
-        bytes=size,
-        passes=passes,
-        gb_s=round(statistics.median(ours) / 1e9, 3),
-        limit_gb_s=round(statistics.median(limit) / 1e9, 3),
-        **compared(ours, limit, TARGET),
-    )
+@contextlib.contextmanager
+def shm_stream(way: str, place: str, size: int, number: int) -> Iterator[Turn]:
+    """Copy, by the kernel that Farwrite chose, a part of shared memory that no other one uses."""
+    with open(place, "r+b") as file:
+        mapped = mmap.mmap(file.fileno(), 0)
+    # The same advice as for Farwrite's segments; otherwise the limit would be too low.
+    mapped.madvise(mmap.MADV_HUGEPAGE)
+    shared: Bytes = np.frombuffer(mapped, np.uint8)[number * size : (number + 1) * size]
+    shared.fill(0)
+    memory = filled(size, number % 251, np.uint8)
+    yield _stream(lambda: copy(memory, shared), lambda: copy(shared, memory), number)
+
+
+@contextlib.contextmanager
+def tcp_stream(way: str, place: str, size: int, number: int) -> Iterator[Turn]:
+    """Receive from, or send to, a thread of `raw_server` over one plain socket."""
+    host, port = place.rsplit(":", 1)
+    with socket.create_connection((host, int(port))) as line:
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # A reader sends a byte to request a segment. A writer receives one when a segment arrived.
+        line.sendall(np.array([size, _reads(number)], np.uint64).data)
+        memory = filled(size, number % 251, np.uint8)
+        word = np.zeros(1, np.uint8)
+
+        def read() -> None:
+            line.sendall(word.data)
+            _receive(line, memory)
+
+        def write() -> None:
+            line.sendall(memory.data)
+            _receive(line, word)
+
+        yield _stream(read, write, number)
+
+
+@contextlib.contextmanager
+def raw_server(clients: int) -> Iterator[Turn]:
+    """Serve the clients of the raw loop over TCP, each in a thread of its own."""
+    with socket.create_server(("127.0.0.1", 0), backlog=clients) as listener:
+        threads = [threading.Thread(target=_serve_raw, args=(listener,)) for _ in range(clients)]
+        for thread in threads:
+            thread.start()
+        yield Turn(place=f"127.0.0.1:{listener.getsockname()[1]}")
+        for thread in threads:
+            thread.join()
+
+
+def _serve_raw(listener: socket.socket) -> None:
+    """Answer one client of `tcp_stream` until it closes its connection."""
+    line, _ = listener.accept()
+    with line, contextlib.suppress(ConnectionError):
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        head = np.zeros(2, np.uint64)
+        _receive(line, head)
+        size, reads = map(int, head)
+        memory = filled(size, 0, np.uint8)
+        word = np.zeros(1, np.uint8)
+        while True:
+            _receive(line, word if reads else memory)
+            line.sendall((memory if reads else word).data)
+
+
+def _receive(line: socket.socket, memory: npt.NDArray[Any]) -> None:
+    """Fill an array, in as few calls as possible."""
+    left = memory.data.cast("B")
+    while left:
+        count = line.recv_into(left, 0, socket.MSG_WAITALL)
+        if count == 0:
+            raise ConnectionResetError("bench box: the other process closed its raw socket")
+        left = left[count:]

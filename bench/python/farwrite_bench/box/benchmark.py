@@ -9,7 +9,6 @@ from pathlib import Path
 from farwrite.units import format_size
 from farwrite_bench._native import SOCKET_TUNING
 from farwrite_bench.box import accumulate, bandwidth, emulation, latency, publish
-from farwrite_bench.box.networks import MEGABYTE, NETWORKS
 from farwrite_bench.box.plan import (
     ACCUMULATE,
     BANDWIDTH,
@@ -17,6 +16,8 @@ from farwrite_bench.box.plan import (
     BOXES,
     EMULATION,
     LATENCY,
+    MEGABYTE,
+    NETWORKS,
     PUBLISH,
     QUICK_ROUNDS,
     QUICK_STEPS,

@@ -7,16 +7,14 @@ import functools
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from farwrite.errors import Internal
 from farwrite.units import format_size
-from farwrite_bench.box.emulator import DELTA
-from farwrite_bench.box.group import ask, box_tasks, mpi_ranks, serving
-from farwrite_bench.box.networks import Network
-from farwrite_bench.box.orders import Check, Checked, Close, Open, Ran, Start
+from farwrite_bench.box import mpi
+from farwrite_bench.box.openmpi import mpi_ranks
 from farwrite_bench.box.plan import (
     BOX_SHM,
     BOX_TCP,
@@ -26,15 +24,24 @@ from farwrite_bench.box.plan import (
     MPI_SHARED,
     WARM_UP_STEPS,
     BoxPlan,
+    Network,
+)
+from farwrite_bench.box.process import (
+    START_SECONDS,
+    Call,
+    Turn,
+    ask,
+    opened,
+    processes,
+    served_box,
+    serving,
 )
 from farwrite_bench.box.rows import compared, row
+from farwrite_bench.box.worker import DELTA, box_worker
 from farwrite_bench.cluster.control import Control
-from farwrite_bench.cluster.process import Task
 from farwrite_bench.harness.benchmark import Progress
 from farwrite_bench.report.parts import Row
 
-START_SECONDS = 0.05
-"""From the order to start until all start."""
 BOUND_MS = 1.0
 """Below this the exposed time is mostly that of waking up, so a ratio has a bound and no value."""
 TARGETS = {"inception_v1": 3.0, "resnet50": 3.0, "vgg16": 1.5}
@@ -54,6 +61,8 @@ class Way:
     """Copies of the parameters that each worker costs, in memory."""
     fixed: float
     """Copies of the parameters that the server has whatever the workers are."""
+    make: Callable[..., AbstractContextManager[Turn]]
+    """Opens the turn of a worker of the box, or of a rank of MPI."""
 
     def memory(self, workers: int, size: int) -> int:
         """Return the bytes that a turn takes."""
@@ -61,23 +70,37 @@ class Way:
 
 
 WAYS = (
-    Way(f"{BOX_SHM} lease", BOX_SHM, 2, 2),
-    Way(f"{BOX_SHM} copy", BOX_SHM, 2, 3),
-    Way(f"{BOX_TCP} copy", BOX_TCP, 3, 3),
-    Way("preposted", MPI, 3, 1),
-    Way("one-sided", MPI, 2, 1),
-    Way(MPI_SHARED, MPI_SHARED, 2, 1),
+    Way(f"{BOX_SHM} lease", BOX_SHM, 2, 2, box_worker),
+    Way(f"{BOX_SHM} copy", BOX_SHM, 2, 3, box_worker),
+    Way(f"{BOX_TCP} copy", BOX_TCP, 3, 3, box_worker),
+    Way("preposted", MPI, 3, 1, mpi.preposted),
+    Way("one-sided", MPI, 2, 1, mpi.one_sided),
+    Way(MPI_SHARED, MPI_SHARED, 2, 1, mpi.shared),
 )
 
 
-@dataclass(frozen=True)
-class Turn:
-    """The exposed milliseconds of one turn: the mean over its steps and workers."""
+@dataclass
+class Measured:
+    """What the turns of one way gave."""
 
-    milliseconds: float
-    verified: bool
-    counts: dict[str, int]
+    milliseconds: list[float] = field(default_factory=list)
+    """Exposed in each turn: the mean over its steps and workers."""
+    verified: bool = True
+    counts: dict[str, int] = field(default_factory=dict)
     """The counters of all workers together, since the case is open."""
+
+    @property
+    def median(self) -> float:
+        """The median of the turns; a way without one is slower than any other."""
+        return statistics.median(self.milliseconds) if self.milliseconds else float("inf")
+
+
+Turns = dict[str, Measured]
+"""By the key of the way."""
+
+
+Runners = dict[str, Sequence[Control]]
+"""The processes of each transport: workers over the box, and ranks of MPI, the server first."""
 
 
 def run(plan: BoxPlan, progress: Progress, logs: Path) -> list[Row]:
@@ -88,51 +111,42 @@ def run(plan: BoxPlan, progress: Progress, logs: Path) -> list[Row]:
     rows: list[Row] = []
     for number, workers in enumerate(plan.workers):
         with contextlib.ExitStack() as stack:
-            groups = _groups(plan, workers, stack, logs)
+            runners = _runners(plan, workers, stack, logs)
             for place, network in enumerate(plan.networks):
                 share = (number + place / len(plan.networks)) / len(plan.workers)
                 note = functools.partial(progress, share)
-                rows += rows_of(plan, groups, network, workers, note)
+                rows += _measure(plan, runners, network, workers, logs, note)
     return rows
 
 
-@dataclass(frozen=True)
-class Groups:
-    """The processes of one number of workers."""
-
-    ranks: Sequence[Control]
-    """Of MPI, the server first; empty without MPI."""
-    tasks: Sequence[Control]
-    """The workers over the box."""
-    logs: Path
-
-
-def _groups(plan: BoxPlan, workers: int, stack: contextlib.ExitStack, logs: Path) -> Groups:
+def _runners(plan: BoxPlan, workers: int, stack: contextlib.ExitStack, logs: Path) -> Runners:
     # Processes for cases that are all too large would be started for nothing.
     smallest = min(plan.network_bytes(network) for network in plan.networks)
     transports = {
         way.transport for way in WAYS if way.memory(workers, smallest) <= plan.available
     } & {*plan.transports}
-    ranks: Sequence[Control] = ()
-    tasks: Sequence[Task] = ()
+    found: Runners = {}
     if plan.openmpi is not None and {MPI, MPI_SHARED} & transports:
         log = logs / f"mpi-{workers}.log"
         ranks = stack.enter_context(mpi_ranks(plan.openmpi, workers + 1, log))
+        found |= {MPI: ranks, MPI_SHARED: ranks}
     if {*BOXES} & transports:
-        tasks = stack.enter_context(box_tasks(workers, logs))
-    return Groups(ranks, tasks, logs)
+        tasks = stack.enter_context(processes(workers, logs))
+        found |= dict.fromkeys(BOXES, tasks)
+    return found
 
 
-def rows_of(
+def _measure(
     plan: BoxPlan,
-    groups: Groups,
+    runners: Runners,
     network: Network,
     workers: int,
+    logs: Path,
     progress: Callable[[str], None],
 ) -> list[Row]:
     """Measure one network with one number of workers: a row for each transport."""
     size = plan.network_bytes(network)
-    turns: dict[str, list[Turn]] = {}
+    turns: Turns = {}
     skipped: dict[str, str] = {}
     for way in WAYS:
         needed = way.memory(workers, size)
@@ -143,17 +157,18 @@ def rows_of(
                 f"needs {format_size(needed)} of memory, and {format_size(plan.available)} are"
                 " available"
             )
-        elif way.transport in (MPI, MPI_SHARED) and not groups.ranks:
+        elif way.transport not in runners:
             skipped[way.key] = plan.why_no_mpi
         else:
-            turns[way.key] = []
+            turns[way.key] = Measured()
+    known = [way for way in WAYS if way.key in turns]
+    opened_case = functools.partial(_opened, runners, workers, size, logs)
     with contextlib.ExitStack() as stack:
-        known = [way for way in WAYS if way.key in turns]
         held: dict[str, Case] = {}
         if sum(way.memory(workers, size) for way in known) <= plan.available:
             progress(f"{network.name}, {workers} workers")
             for way in known:  # taking memory costs more than a turn
-                held[way.key] = stack.enter_context(_opened(groups, way, size, workers))
+                held[way.key] = stack.enter_context(opened_case(way))
         began = time.perf_counter()
         for number in range(plan.rounds):
             spent = time.perf_counter() - began
@@ -163,91 +178,89 @@ def rows_of(
             for way in ways if number % 2 == 0 else reversed(ways):
                 progress(f"{network.name}, {workers} workers, {way.key}")
                 with contextlib.ExitStack() as turn:
-                    case = held.get(way.key)
-                    if case is None:
-                        case = turn.enter_context(_opened(groups, way, size, workers))
+                    case = held.get(way.key) or turn.enter_context(opened_case(way))
                     if case.steps == 0 and not plan.quick:
-                        _turn(plan, case, network)  # takes the memory that is taken on demand
-                    turns[way.key].append(_turn(plan, case, network))
+                        # takes the memory that is taken on demand
+                        _turn(plan, case, network, Measured())
+                    _turn(plan, case, network, turns[way.key])
     return list(_rows(plan, network, workers, turns, skipped))
 
 
-def is_worth(way: Way, turns: dict[str, list[Turn]], number: int) -> bool:
+def is_worth(way: Way, turns: Turns, number: int) -> bool:
     """Whether to measure a way again: one that fell clearly behind its transport's other is not."""
-    rivals = [turns[key] for key in _ways(way.transport, turns) if len(turns[key]) == number]
+    keys = _ways(way.transport, turns)
+    rivals = [turns[key] for key in keys if len(turns[key].milliseconds) == number]
     mine = turns[way.key]
-    return mine in rivals and _median(mine) <= CLEARLY_SLOWER * min(map(_median, rivals))
+    if len(mine.milliseconds) < number:
+        return False
+    return mine.median <= CLEARLY_SLOWER * min(each.median for each in rivals)
 
 
-def _ways(transport: str, turns: dict[str, list[Turn]]) -> list[str]:
+def _ways(transport: str, turns: Turns) -> list[str]:
     return [way.key for way in WAYS if way.transport == transport and way.key in turns]
 
 
-def fastest(keys: Sequence[str], turns: dict[str, list[Turn]]) -> str:
+def fastest(keys: Sequence[str], turns: Turns) -> str:
     """Return the fastest of the ways that were measured in all rounds."""
-    rounds = max(len(turns[key]) for key in keys)
-    return min((key for key in keys if len(turns[key]) == rounds), key=lambda k: _median(turns[k]))
+    rounds = max(len(turns[key].milliseconds) for key in keys)
+    return min(
+        (key for key in keys if len(turns[key].milliseconds) == rounds),
+        key=lambda key: turns[key].median,
+    )
 
 
 @dataclass
 class Case:
-    """A way that is open: who runs it, and who can look through the shared weights."""
+    """A way that is open, and who runs it. The first of them can look through the weights."""
 
     key: str
     runners: Sequence[Control]
-    checker: Control
     workers: int
     steps: int = 0
     """That every worker has made since the case is open."""
 
 
-def _turn(plan: BoxPlan, case: Case, network: Network) -> Turn:
+def _turn(plan: BoxPlan, case: Case, network: Network, measured: Measured) -> None:
     steps = plan.steps + WARM_UP_STEPS
     compute = plan.compute_seconds(network)
-    order = Start(case.key, time.perf_counter() + START_SECONDS, steps, compute)
-    answers = ask(case.runners, order)
+    arguments = (time.perf_counter() + START_SECONDS, steps, compute)
+    answers = ask(case.runners, Call(case.key, "run", arguments))
     case.steps += steps
-    ran = [answer for answer in answers if isinstance(answer, Ran)]
-    checked = ask([case.checker], Check(case.key))[0]
-    if len(ran) != len(answers) or not isinstance(checked, Checked):
-        raise Internal(f"bench box: unexpected answers in a turn over {case.key}; report this")
-    exposed = [second for each in ran for second in each.seconds[WARM_UP_STEPS:]]
+    (ends,) = ask(case.runners[:1], Call(case.key, "ends"))
+    exposed = [second for seconds, _ in answers for second in seconds[WARM_UP_STEPS:]]
     expected = case.workers * case.steps * DELTA
-    verified = checked.low == checked.high == expected
-    counts = {name: sum(each.counts[name] for each in ran) for name in ran[-1].counts}
-    return Turn(statistics.fmean(exposed) * 1e3, verified, counts)
+    measured.milliseconds.append(statistics.fmean(exposed) * 1e3)
+    measured.verified &= ends == (expected, expected)
+    every = [counts for _, counts in answers]
+    measured.counts = {name: sum(each[name] for each in every) for name in every[-1]}
 
 
 @contextlib.contextmanager
-def _opened(groups: Groups, way: Way, size: int, workers: int) -> Iterator[Case]:
-    if way.transport in BOXES:
-        with serving("box", way.memory(workers, size), 0, groups.logs) as endpoint:
-            ask(groups.tasks, Open(way.key, size, endpoint))
-            yield Case(way.key, groups.tasks, groups.tasks[0], workers)
-            ask(groups.tasks, Close(way.key))
-        return
-    ask(groups.ranks, Open(way.key, size))
-    yield Case(way.key, groups.ranks, groups.ranks[0], workers)
-    ask(groups.ranks, Close(way.key))
+def _opened(runners: Runners, workers: int, size: int, logs: Path, way: Way) -> Iterator[Case]:
+    members = runners[way.transport]
+    with contextlib.ExitStack() as stack:
+        arguments: tuple[Any, ...] = (size,)
+        if way.transport in BOXES:
+            place = stack.enter_context(serving(logs, served_box, way.memory(workers, size)))
+            fabric = way.transport.removeprefix("box-")
+            arguments = (place, size, fabric, way.key.endswith("lease"))
+        stack.enter_context(opened(members, way.key, way.make, *arguments))
+        yield Case(way.key, members, workers)
 
 
 def _rows(
-    plan: BoxPlan,
-    network: Network,
-    workers: int,
-    turns: dict[str, list[Turn]],
-    skipped: dict[str, str],
+    plan: BoxPlan, network: Network, workers: int, turns: Turns, skipped: dict[str, str]
 ) -> Iterator[Row]:
-    best = {
-        transport: fastest(keys, turns)
-        for transport in plan.transports
-        if (keys := _ways(transport, turns))
-    }
-    common: dict[str, Any] = {
+    common = {
         "model": network.key,
         "workers": workers,
         "bytes": plan.network_bytes(network),
         "compute_ms": plan.compute_seconds(network) * 1e3,
+    }
+    best = {
+        transport: fastest(keys, turns)
+        for transport in plan.transports
+        if (keys := _ways(transport, turns))
     }
     for transport in plan.transports:
         if transport not in best:
@@ -255,45 +268,29 @@ def _rows(
             yield row(EMULATION, transport, **common, skipped="; ".join(sorted(reasons)))
             continue
         measured = turns[best[transport]]
-        yield row(
+        ours = measured.milliseconds
+        made = row(
             EMULATION,
             transport,
             **common,
-            comm_ms=round(_median(measured), 3),
-            spread_ms=_spread(measured),
-            rounds=len(measured),
+            comm_ms=round(measured.median, 3),
+            spread_ms=[round(min(ours), 3), round(max(ours), 3)],
+            rounds=len(ours),
             variant=best[transport],
-            **_counted(measured[-1].counts),
-            variants={key: round(_median(turns[key]), 3) for key in _ways(transport, turns)},
-            verified=all(turn.verified for way in turns for turn in turns[way]),
-            **(
-                _ratio(plan, measured, turns[best[MPI]], network, workers, transport)
-                if transport in BOXES and MPI in best
-                else {}
-            ),
+            **_counted(measured.counts),
+            variants={key: round(turns[key].median, 3) for key in _ways(transport, turns)},
+            verified=all(each.verified for each in turns.values()),
         )
-
-
-def _ratio(
-    plan: BoxPlan,
-    ours: list[Turn],
-    theirs: list[Turn],
-    network: Network,
-    workers: int,
-    transport: str,
-) -> dict[str, Any]:
-    """Return how many times less time is exposed than with MPI, round by round."""
-    target = None
-    if transport == BOX_SHM and workers == TARGET_WORKERS and not plan.quick:
-        target = TARGETS.get(network.key)
-    return {
-        **compared(
-            [turn.milliseconds for turn in theirs],
-            [max(turn.milliseconds, BOUND_MS) for turn in ours],
-            target,
-        ),
-        "ratio_is_bound": _median(ours) < BOUND_MS,
-    }
+        if transport in BOXES and MPI in best:
+            # How many times less time is exposed than with MPI, round by round.
+            aimed = transport == BOX_SHM and workers == TARGET_WORKERS and not plan.quick
+            made |= compared(
+                turns[best[MPI]].milliseconds,
+                [max(each, BOUND_MS) for each in ours],
+                TARGETS.get(network.key) if aimed else None,
+            )
+            made["ratio_is_bound"] = measured.median < BOUND_MS
+        yield made
 
 
 def _counted(counts: dict[str, int]) -> dict[str, Any]:
@@ -305,15 +302,3 @@ def _counted(counts: dict[str, int]) -> dict[str, Any]:
         "leased_share": round(counts["leased_reads"] / counts["reads"], 4),
         "staged_bytes": counts["staged_bytes"],
     }
-
-
-def _median(turns: list[Turn]) -> float:
-    """Return the median of the turns; a way without one is slower than any other."""
-    return statistics.median(turn.milliseconds for turn in turns) if turns else float("inf")
-
-
-def _spread(turns: list[Turn]) -> list[float]:
-    return [
-        round(min(turn.milliseconds for turn in turns), 3),
-        round(max(turn.milliseconds for turn in turns), 3),
-    ]

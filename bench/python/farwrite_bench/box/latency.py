@@ -6,8 +6,8 @@ import statistics
 from pathlib import Path
 
 from farwrite_bench import _native
-from farwrite_bench.box.group import serving
-from farwrite_bench.box.plan import BOX_SHM, BOXES, LATENCY, BoxPlan
+from farwrite_bench.box.plan import BOX_SHM, LATENCY, BoxPlan
+from farwrite_bench.box.process import served_box, serving
 from farwrite_bench.box.rows import row
 from farwrite_bench.harness.benchmark import Progress
 from farwrite_bench.report.parts import Row
@@ -23,10 +23,10 @@ def run(plan: BoxPlan, progress: Progress, logs: Path) -> list[Row]:
     """Measure each transport of the box."""
     rows: list[Row] = []
     reads = QUICK_READS if plan.quick else READS
-    for transport in [each for each in plan.transports if each in BOXES]:
+    for transport in plan.boxes:
         progress(0.0, f"1 KiB reads over {transport}")
         medians, tails = [], []
-        with serving("box", SERVER_BYTES, 0, logs) as endpoint:
+        with serving(logs, served_box, SERVER_BYTES) as endpoint:
             for _ in range(plan.rounds):
                 fabric = transport.removeprefix("box-")
                 times = _native.time_box_reads(endpoint, fabric, READ_BYTES, reads)

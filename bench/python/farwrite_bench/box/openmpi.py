@@ -7,16 +7,28 @@ first ``libmpi.so.40`` that the loader finds.
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import importlib
 import importlib.util
 import os
 import shutil
+import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from multiprocessing.connection import Client, Connection
 from pathlib import Path
+from typing import Any
 
-from farwrite.errors import NotFound
+from farwrite.errors import NotFound, PeerDead
+from farwrite_bench.cluster.child import Failure, end_with_parent
+from farwrite_bench.cluster.control import START_SECONDS, Control, end_of
 
 PACKAGE = "openmpi-bin:usr/bin/orterun"
 FOLDER = Path(".cache/openmpi")
@@ -37,6 +49,8 @@ YIELDING = (*OPTIONS, "--mca", "mpi_yield_when_idle", "1")
 POLLING = (*OPTIONS, "--mca", "mpi_yield_when_idle", "0")
 """A rank that waits keeps its processor: for two ranks on two processors."""
 FETCH_SECONDS = 300
+END_SECONDS = 10.0
+"""Between the ways to end the launcher."""
 HINT = (
     "run `tools/fetch_debs.sh --into $PWD/.cache/openmpi openmpi-bin:usr/bin/orterun` in a checkout"
     " of Farwrite on Debian, or install openmpi-bin; and `pip install mpi4py`"
@@ -68,8 +82,8 @@ class OpenMpi:
         return f"{shown[0] if shown else 'OpenMPI'}: {' '.join(self.options)}"
 
 
-def find(fetch: bool = True) -> OpenMpi:
-    """Return the OpenMPI of this machine, or of this checkout; with `fetch`, unpack it there.
+def find() -> OpenMpi:
+    """Return the OpenMPI of this machine, or that of this checkout, which is unpacked first.
 
     Raises
     ------
@@ -83,7 +97,7 @@ def find(fetch: bool = True) -> OpenMpi:
     if installed is not None:
         return OpenMpi(Path(installed))
     for checkout in _checkouts():
-        if fetch and not (checkout / FOLDER / "usr/bin/orterun").exists():
+        if not (checkout / FOLDER / "usr/bin/orterun").exists():
             _fetch(checkout)
         found = unpacked(checkout / FOLDER)
         if found is not None:
@@ -123,18 +137,102 @@ def _checkouts() -> Iterator[Path]:
 def _fetch(checkout: Path) -> None:
     print("farwrite bench: unpacking OpenMPI into .cache (about 10 s, once)", file=sys.stderr)
     try:
-        done = subprocess.run(
+        subprocess.run(
             ["tools/fetch_debs.sh", "--into", str(checkout / FOLDER), PACKAGE],
             cwd=checkout,
             capture_output=True,
             text=True,
             timeout=FETCH_SECONDS,
-            check=False,
+            check=True,
         )
+        return
     except subprocess.TimeoutExpired:
-        raise NotFound(
-            f"bench box: OpenMPI could not be fetched within {FETCH_SECONDS} s; {HINT}"
-        ) from None
-    if done.returncode != 0:
-        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-        raise NotFound(f"bench box: OpenMPI could not be fetched: {reason}; {HINT}")
+        reason = f"it took more than {FETCH_SECONDS} s"
+    except subprocess.CalledProcessError as error:
+        reason = (error.stderr.strip().splitlines() or ["no reason given"])[-1]
+    raise NotFound(f"bench box: OpenMPI could not be fetched: {reason}; {HINT}")
+
+
+@contextlib.contextmanager
+def mpi_ranks(
+    openmpi: OpenMpi, count: int, log: Path, module: str = "farwrite_bench.box.mpi"
+) -> Iterator[list[Control]]:
+    """Start `count` ranks of `module`, which calls `run_rank`, and wait for a message of each."""
+    with contextlib.ExitStack() as stack:
+        # MPI's own files: what a rank that is killed leaves goes with the folder.
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="farwrite-mpi-"))
+        listener = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        address = os.path.join(folder, "command")
+        listener.bind(address)
+        listener.listen(count)
+        output = stack.enter_context(log.open("wb"))
+        launcher = subprocess.Popen(
+            openmpi.command(count, sys.executable, "-m", module, address),
+            env={**os.environ, **openmpi.environment, "TMPDIR": folder},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            # The launcher ends its ranks at SIGTERM.
+            preexec_fn=functools.partial(end_with_parent, signal.SIGTERM),
+        )
+        stack.callback(_end, launcher)
+        ranks = _accept(listener, launcher, count, log)
+        for rank in ranks:
+            stack.callback(rank.close)
+        for rank in ranks:
+            rank.receive()
+        yield ranks
+
+
+def _accept(
+    listener: socket.socket, launcher: subprocess.Popen[bytes], count: int, log: Path
+) -> list[Control]:
+    connections: dict[int, Connection] = {}
+    listener.settimeout(0.2)
+    give_up = time.monotonic() + START_SECONDS
+    while len(connections) < count:
+        try:
+            line, _ = listener.accept()
+        except TimeoutError:
+            if launcher.poll() is None and time.monotonic() < give_up:
+                continue
+            raise PeerDead(
+                f"bench box: {len(connections)} of {count} ranks of MPI started; {end_of(log)}"
+            ) from None
+        line.settimeout(None)
+        connection = Connection(line.detach())
+        connections[connection.recv()] = connection
+    return [Control(connections[number], f"MPI rank {number}", log) for number in range(count)]
+
+
+def _end(launcher: subprocess.Popen[bytes]) -> None:
+    for number in (None, signal.SIGTERM, signal.SIGKILL):
+        if number is not None:
+            launcher.send_signal(number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            launcher.wait(END_SECONDS)
+            return
+
+
+def run_rank(follow: Callable[[Connection], None]) -> int:
+    """Connect to the command at the first argument, and follow its orders until it closes.
+
+    A rank that fails ends at once, because the other ranks may never come to MPI_Finalize.
+    """
+    control = Client(sys.argv[1], "AF_UNIX")
+    control.send(int(os.environ["OMPI_COMM_WORLD_RANK"]))
+    try:
+        follow(control)
+    except EOFError:
+        pass  # the command has what it wanted
+    except BaseException as error:
+        traceback.print_exc()
+        control.send(Failure(f"{type(error).__name__}: {error}"))
+        sys.stderr.flush()
+        os._exit(1)
+    return 0
+
+
+def load_mpi() -> Any:
+    """Import mpi4py, which starts MPI."""
+    return importlib.import_module("mpi4py.MPI")

@@ -7,26 +7,18 @@ long as one into aligned memory, and the limits and MPI would look worse than th
 from __future__ import annotations
 
 import mmap
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-
-def floats(elements: int, value: float) -> npt.NDArray[np.float32]:
-    """Return `elements` of float32, all of them `value`."""
-    array = _pages(elements * 4).view(np.float32)
-    array.fill(value)
-    return array
+Floats = npt.NDArray[np.float32]
 
 
-def octets(size: int, value: int) -> npt.NDArray[np.uint8]:
-    """Return `size` bytes, all of them `value`."""
-    array = _pages(size)
-    array.fill(value)
-    return array
-
-
-def _pages(size: int) -> npt.NDArray[np.uint8]:
+def filled(size: int, value: float, dtype: npt.DTypeLike = np.float32) -> npt.NDArray[Any]:
+    """Return an array of `size` bytes whose elements are all `value`."""
     mapped = mmap.mmap(-1, max(size, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     mapped.madvise(mmap.MADV_HUGEPAGE)
-    return np.frombuffer(mapped, np.uint8)[:size]
+    array = np.frombuffer(mapped, np.uint8)[:size].view(dtype)
+    array.fill(value)
+    return array

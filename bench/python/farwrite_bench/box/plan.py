@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from farwrite.errors import InvalidArgument, NotFound
 from farwrite.info import memory_available
-from farwrite_bench.box.networks import NETWORKS, Network
 from farwrite_bench.box.openmpi import OpenMpi, find
 from farwrite_bench.options import count
 from farwrite_bench.sizes import GIB, MIB
@@ -33,6 +31,39 @@ SEGMENT_BYTES = 10**9
 QUICK_BYTES = 4 * MIB
 SPARE_BYTES = 2 * GIB
 """Memory that a run leaves to the interpreters and to everything else."""
+MEGABYTE = 10**6
+"""10^6 bytes, as in the poster of the networks, and not 2^20."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network as its training looks from outside.
+
+    The figures are those of the Soft Memory Box poster (ICSE 2018, section 3): one Titan X, Caffe.
+    """
+
+    key: str
+    name: str
+    megabytes: int
+    """Of its parameters, in 10^6 bytes."""
+    compute_ms: int
+    """The computation of one step."""
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of its parameters."""
+        return self.megabytes * MEGABYTE
+
+
+NETWORKS = {
+    each.key: each
+    for each in (
+        Network("inception_v1", "Inception-v1", 51, 189),
+        Network("resnet50", "ResNet-50", 121, 233),
+        Network("inception_resnet_v2", "Inception-ResNet-v2", 214, 296),
+        Network("vgg16", "VGG-16", 528, 190),
+    )
+}
 
 
 @dataclass(frozen=True)
@@ -58,6 +89,11 @@ class BoxPlan:
     why_no_mpi: str = ""
     """Why OpenMPI was not found: the text of the rows that need it."""
 
+    @property
+    def boxes(self) -> tuple[str, ...]:
+        """The transports of the box."""
+        return tuple(each for each in self.transports if each in BOXES)
+
     def network_bytes(self, network: Network) -> int:
         """Return the bytes of a network's parameters; a short run takes a hundredth of them."""
         return network.bytes // 100 // 64 * 64 if self.quick else network.bytes
@@ -80,28 +116,27 @@ TURN_SECONDS = 1.0
 
 def expected_seconds(plan: BoxPlan) -> float:
     """Estimate the time of a run on two processors."""
-    total = 0.0
-    if EMULATION in plan.tests:
-        for network in plan.networks:
-            for workers in plan.workers:
-                moved = 3.5 * workers * plan.network_bytes(network)
-                step = max(plan.compute_seconds(network), moved / MEMORY_RATE / 1.5)
-                turn = TURN_SECONDS + moved / MEMORY_RATE + (plan.steps + WARM_UP_STEPS) * step
-                total += min(
-                    turn * ((plan.rounds + 1) * len(plan.transports) + 2), plan.network_seconds
-                )
-    boxes = len([each for each in plan.transports if each in BOXES])
-    if BANDWIDTH in plan.tests:
-        moved = plan.segment_bytes(4.0)
-        total += sum(
-            boxes * plan.rounds * 2 * (TURN_SECONDS + number / 16 + 6 * moved * 4 / MEMORY_RATE)
-            for number in plan.processes
-        )
-    if ACCUMULATE in plan.tests:
-        total += boxes * plan.rounds * 3
-    if PUBLISH in plan.tests:
-        total += plan.rounds * 15
-    return total if not plan.quick else total + 5
+    turns = plan.rounds * len(plan.boxes)
+    moving = 2 * (TURN_SECONDS + 24 * plan.segment_bytes(4.0) / MEMORY_RATE)
+    seconds = {
+        LATENCY: 0.0,
+        ACCUMULATE: 3.0 * turns,
+        PUBLISH: 15.0 * plan.rounds,
+        BANDWIDTH: turns * sum(moving + number / 8 for number in plan.processes),
+        EMULATION: sum(
+            _emulation_seconds(plan, network, workers)
+            for network in plan.networks
+            for workers in plan.workers
+        ),
+    }
+    return sum(seconds[test] for test in plan.tests) + 5 * plan.quick
+
+
+def _emulation_seconds(plan: BoxPlan, network: Network, workers: int) -> float:
+    moving = 3.5 * workers * plan.network_bytes(network) / MEMORY_RATE
+    step = max(plan.compute_seconds(network), moving / 1.5)
+    turn = TURN_SECONDS + moving + (plan.steps + WARM_UP_STEPS) * step
+    return min(turn * ((plan.rounds + 1) * len(plan.transports) + 2), plan.network_seconds)
 
 
 def workers(text: str) -> tuple[int, ...]:
@@ -132,7 +167,12 @@ def plan_of(arguments: argparse.Namespace) -> BoxPlan:
             f"bench box: only --test {EMULATION} measures {' and '.join(transports)}; add it, or"
             f" --transport {BOX_SHM}"
         )
-    openmpi, why_not = _openmpi(tests, transports)
+    openmpi, why_not = None, ""
+    if EMULATION in tests and {MPI, MPI_SHARED} & {*transports}:
+        try:
+            openmpi = find()
+        except NotFound as error:
+            why_not = str(error)
     return BoxPlan(
         tests=tests,
         transports=transports,
@@ -147,13 +187,3 @@ def plan_of(arguments: argparse.Namespace) -> BoxPlan:
         openmpi=openmpi,
         why_no_mpi=why_not,
     )
-
-
-def _openmpi(tests: Sequence[str], transports: Sequence[str]) -> tuple[OpenMpi | None, str]:
-    """Find OpenMPI if a plan needs it; the text says why it was needed and not found."""
-    if EMULATION not in tests or not {MPI, MPI_SHARED} & {*transports}:
-        return None, ""
-    try:
-        return find(), ""
-    except NotFound as error:
-        return None, str(error)

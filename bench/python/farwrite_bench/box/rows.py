@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from farwrite_bench.report.parts import Row
@@ -46,4 +46,14 @@ def compared(
         "ratio_spread": [round(min(ratios), 3), round(max(ratios), 3)],
         "target": None if target is None else f"{'<=' if most else '>='}{target:g}",
         "target_met": met,
+    }
+
+
+def rated(rates: Mapping[str, Sequence[float]], target: float | None) -> Row:
+    """Compare the bytes per second of a transport, the first, with those of its limit."""
+    ours, limit = rates.values()
+    return {
+        "gb_s": round(statistics.median(ours) / 1e9, 3),
+        "limit_gb_s": round(statistics.median(limit) / 1e9, 3),
+        **compared(ours, limit, target),
     }

@@ -2,35 +2,41 @@
 
 from __future__ import annotations
 
-import argparse
-import contextlib
 import functools
 import os
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from argparse import ArgumentTypeError, Namespace
+from collections.abc import Callable, Mapping, Sequence
+from operator import methodcaller
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from farwrite.errors import Internal
 from farwrite.units import format_size
-from farwrite_bench.cluster.forked import ForkedTask
 from farwrite_bench.cluster.group import Group, Take, Turn, in_turn, totals
 from farwrite_bench.cluster.plugin import programs
-from farwrite_bench.cluster.process import free_addresses
-from farwrite_bench.cluster.seat import Seat, Threads
-from farwrite_bench.cluster.transport import FARWRITE, GRPC, STOCK_PROTOCOL, fabric_in_words, forced
-from farwrite_bench.feed.client import ELEMENT, FEED, FETCH, Begin, Close, Open
+from farwrite_bench.cluster.transport import FARWRITE, GRPC, STOCK_PROTOCOL, fabric_in_words
 from farwrite_bench.harness import option
 from farwrite_bench.harness.benchmark import Benchmark, Progress, stage
 from farwrite_bench.harness.chart import Bars, BySize
 from farwrite_bench.harness.column import Column, Table, ratio, span, spread
 from farwrite_bench.harness.memory import affordable
 from farwrite_bench.options import sizes
-from farwrite_bench.ratio import ratio_of_rounds
 from farwrite_bench.record import Record
 from farwrite_bench.report.parts import Facts, Gain, Row, rows_of
 from farwrite_bench.sizes import KIB, MIB
+from farwrite_bench.step import ways
+from farwrite_bench.tensor.graph import session_config, timed
 from farwrite_bench.tensor.plan import GRPC_LIMIT
 
+FEED, FETCH = "feed", "fetch"
+ELEMENT = 4
+"""Bytes of a float32."""
+DEVICE = "/job:worker/task:0"
+STRIDE = 1024
+"""Elements between two that each turn of feeds changes: one in each page."""
 WAYS = {each.key: each for each in (GRPC, FARWRITE)}
 """The transport of the server. The client runs no server."""
 OPERATIONS = (FEED, FETCH)
@@ -56,8 +62,6 @@ _START_SECONDS = 12.0
 _SECONDS_PER_BYTE = 4e-9
 """Time of a feed or a fetch over gRPC, on two processors."""
 
-THREADS = Threads()
-"""TensorFlow's defaults: one thread per core."""
 FIRST_STEPS = 2
 """Steps of each operation that are not measured. The last one gives the steps of a turn."""
 NOTES = (
@@ -74,35 +78,19 @@ Turns = dict[str, dict[str, list[Turn]]]
 """Turns by operation and way."""
 
 
-@dataclass(frozen=True)
-class FeedPlan:
-    """A whole run."""
-
-    sizes: tuple[int, ...]
-    """Bytes of the tensor."""
-    ways: tuple[str, ...]
-    rounds: int
-    """Highest number of rounds. In each round each way has a turn of feeds and one of fetches."""
-    size_seconds: float = SIZE_SECONDS
-    """About how long a size may take. `FEWEST_ROUNDS` are run in any case."""
-    target: str = DEFAULT_TARGET
-    """The scheme of the session's target in Farwrite's row."""
-    fabric: str | None = None
-    """The fabric that Farwrite must use; None leaves the choice to Farwrite."""
-
-    def scheme(self, way: str) -> str:
-        """Return the scheme of the session's target."""
-        return STOCK_PROTOCOL if WAYS[way].stock else self.target
+def scheme(plan: Namespace, way: str) -> str:
+    """Return the scheme of the session's target; that of stock TensorFlow is always the same."""
+    return STOCK_PROTOCOL if WAYS[way].stock else str(plan.target)
 
 
-def expected_seconds(plan: FeedPlan) -> float:
+def expected_seconds(plan: Namespace) -> float:
     """Estimate the time of a run on two processors."""
     expected = _START_SECONDS
     for size in plan.sizes:
         turn = max(TURN_SECONDS, FEWEST_STEPS * size * _SECONDS_PER_BYTE)
-        a_round = turn * len(plan.ways) * len(OPERATIONS)
+        a_round = turn * len(plan.way) * len(OPERATIONS)
         fewest = min(plan.rounds, FEWEST_ROUNDS) * a_round
-        expected += a_round + max(min(plan.rounds * a_round, plan.size_seconds), fewest)
+        expected += a_round + max(min(plan.rounds * a_round, plan.seconds), fewest)
     return expected
 
 
@@ -111,19 +99,14 @@ def memory(size: int) -> float:
     return size * MEMORY_PER_SIZE + SPARE_BYTES
 
 
-def plan(arguments: argparse.Namespace, record: Record) -> FeedPlan:
-    """Make the plan from the options."""
-    return FeedPlan(
-        sizes=affordable(record, "a tensor", arguments.sizes, memory),
-        ways=tuple(key for key in WAYS if key in arguments.way),
-        rounds=arguments.rounds,
-        size_seconds=arguments.seconds,
-        target=arguments.target,
-        fabric=arguments.fabric,
-    )
+def plan(arguments: Namespace, record: Record) -> Namespace:
+    """Leave out the sizes that memory does not allow; otherwise the options are the plan."""
+    arguments.sizes = affordable(record, "a tensor", arguments.sizes, memory)
+    arguments.way = [key for key in WAYS if key in arguments.way]
+    return arguments
 
 
-def measure(plan: FeedPlan, progress: Progress, logs: Path) -> Facts:
+def measure(plan: Namespace, progress: Progress, logs: Path) -> Facts:
     """Measure everything in `plan`; the children's output goes to `logs`.
 
     Raises
@@ -133,7 +116,8 @@ def measure(plan: FeedPlan, progress: Progress, logs: Path) -> Facts:
     """
     rows: list[Row] = []
     progress(0.0, "starting processes")
-    with _groups(plan, logs) as groups:
+    processes = {key: _way(key, scheme(plan, key)) for key in plan.way}
+    with ways.started(processes, plan.fabric, logs) as groups:
         for number, size in enumerate(plan.sizes):
             of_size = stage(progress, number, len(plan.sizes))
             report = functools.partial(of_size, what=format_size(size))
@@ -144,55 +128,107 @@ def measure(plan: FeedPlan, progress: Progress, logs: Path) -> Facts:
 
 
 def _turns(
-    plan: FeedPlan, size: int, groups: dict[str, Group], report: Callable[[float], None]
+    plan: Namespace, size: int, groups: dict[str, Group], report: Callable[[float], None]
 ) -> Turns:
     counts, round_seconds = {}, 0.0
     for way, group in groups.items():
-        group.client.ask(Open(size))
+        group.client.ask(methodcaller("open", size))
         for what in OPERATIONS:
             last = group.seconds(Take(FIRST_STEPS, what))[-1]
             counts[way, what] = min(max(int(TURN_SECONDS / last), FEWEST_STEPS), MOST_STEPS)
             round_seconds += last * counts[way, what]
-    rounds = min(plan.rounds, max(int(plan.size_seconds / round_seconds), FEWEST_ROUNDS))
+    rounds = min(plan.rounds, max(int(plan.seconds / round_seconds), FEWEST_ROUNDS))
     turns: Turns = {what: {way: [] for way in groups} for what in OPERATIONS}
     for number, way in in_turn(list(groups), rounds):
         report(number / rounds)
         for what in (FEED, FETCH):  # the fetch compares its result with what was fed
             turns[what][way].append(groups[way].turn(Take(counts[way, what], what)))
     for group in groups.values():
-        group.client.ask(Close())
+        group.client.ask(methodcaller("close"))
     return turns
 
 
-@contextlib.contextmanager
-def _groups(plan: FeedPlan, logs: Path) -> Iterator[dict[str, Group]]:
-    """Start a server and a client for each way, and end them at the end."""
-    variables = forced(plan.fabric)
-    with contextlib.ExitStack() as stack:
-        groups = {}
-        for way in plan.ways:
-            transport = WAYS[way]
-            environment = {**transport.environment, **variables}
-            (address,) = free_addresses(1)
-            log = logs / f"{way}-server.log"
-            server = stack.enter_context(
-                ForkedTask(f"{way} server", "farwrite_bench.cluster.server", environment, log)
+def _way(key: str, scheme: str) -> ways.Way:
+    """Return a server, and a client outside of its cluster."""
+    cluster = ways.addresses("worker")
+    target = f"{scheme}://{cluster['worker'][0]}"
+    loads = GRPC if scheme == STOCK_PROTOCOL else FARWRITE
+    return ways.Way(WAYS[key], cluster, ["worker"], Feeds, (target,), loads)
+
+
+class Feeds:
+    """Feeds a tensor into a variable of a server, and fetches the variable.
+
+    Parameters
+    ----------
+    tf : module
+        TensorFlow.
+    target : str
+        The server, such as "grpc://127.0.0.1:20000".
+    """
+
+    def __init__(self, tf: Any, target: str) -> None:
+        self._tf, self._target = tf, target
+
+    def open(self, size: int) -> None:
+        """Open a session with a variable of `size` bytes."""
+        tf = self._tf
+        shape = [size // ELEMENT]
+        with tf.Graph().as_default() as graph, tf.device(DEVICE):
+            self._fed = tf.compat.v1.placeholder(tf.float32, shape)
+            handle = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=shape, shared_name="fed")
+            self._assign = tf.raw_ops.AssignVariableOp(resource=handle, value=self._fed)
+            self._value = tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32)
+            self._destroy = tf.raw_ops.DestroyResourceOp(resource=handle)
+        self._session = tf.compat.v1.Session(self._target, graph=graph, config=session_config(tf))
+        self._array = np.random.default_rng(size).random(shape[0], dtype=np.float32)
+        self._turns = 0
+
+    def take(self, count: int, what: str) -> list[float]:
+        """Feed or fetch `count` times."""
+        return (self.feed if what == FEED else self.fetch)(count)
+
+    def feed(self, count: int) -> list[float]:
+        """Feed the tensor `count` times, with new values in each turn."""
+        self._turns += 1
+        self._mark(self._turns)
+        feeds = {self._fed: self._array}
+        return timed(lambda: self._session.run(self._assign, feeds), count)
+
+    def fetch(self, count: int) -> list[float]:
+        """Fetch the variable `count` times, and compare all of it with what was fed.
+
+        The fed array changes before, because a program may use it again after its feed.
+        """
+        self._mark(0)
+        found: Any = None
+
+        def fetch() -> None:
+            nonlocal found
+            found = self._session.run(self._value)
+
+        seconds = timed(fetch, count)
+        self._mark(self._turns)
+        if not np.array_equal(found, self._array):
+            wrong = int(np.count_nonzero(found != self._array))
+            raise Internal(
+                f"bench feed: {wrong} of {self._array.size} fetched elements differ from what was"
+                " fed; report this"
             )
-            server.send(Seat({"worker": [address]}, "worker", 0, transport, THREADS))
-            log = logs / f"{way}-client.log"
-            client = stack.enter_context(
-                ForkedTask(f"{way} client", "farwrite_bench.feed.client", environment, log)
-            )
-            client.send(Begin(plan.scheme(way), address))
-            groups[way] = Group(client, [server])
-        for group in groups.values():
-            for task in (*group.servers, group.client):
-                task.receive()
-        yield groups
+        return seconds
+
+    def _mark(self, value: float) -> None:
+        self._array[::STRIDE] = value
+        self._array[-1] = -value
+
+    def close(self) -> None:
+        """Free the variable and end the session."""
+        self._session.run(self._destroy)
+        self._session.close()
 
 
 def make_rows(
-    plan: FeedPlan, size: int, turns: Mapping[str, Mapping[str, Sequence[Turn]]], load: float
+    plan: Namespace, size: int, turns: Mapping[str, Mapping[str, Sequence[Turn]]], load: float
 ) -> list[Row]:
     """Make the row of each operation and way.
 
@@ -200,33 +236,24 @@ def make_rows(
     """
     rows = []
     for operation, by_way in turns.items():
-        medians = {
-            way: [1e3 * statistics.median(turn.seconds) for turn in of_way]
-            for way, of_way in by_way.items()
-        }
+        medians = ways.medians_ms(by_way)
         for way, of_way in by_way.items():
-            total = totals(of_way)
-            steps = sum(len(turn.seconds) for turn in of_way)
-            carried = total.get("grpc_feeds" if operation == FEED else "grpc_fetches", 0)
+            carried = totals(of_way).get("grpc_feeds" if operation == FEED else "grpc_fetches", 0)
             median = statistics.median(medians[way])
             rows.append(
                 {
                     "operation": operation,
                     "size": size,
                     "way": way,
-                    "target": plan.scheme(way),
+                    "target": scheme(plan, way),
                     "ms": round(median, 4),
                     "ms_rounds": [round(each, 4) for each in medians[way]],
                     "gb_s": round(size / median / 1e6, 6),
-                    "of_grpc": ratio_of_rounds(medians[way], medians[GRPC.key])
-                    if GRPC.key in medians
-                    else None,
-                    "cpu_ms": round(1e3 * total["cpu_seconds"] / steps, 3),
-                    "by_grpc": None if WAYS[way].stock else round(carried / steps, 3),
-                    "socket_bytes": round(total["socket_bytes"] / steps, 1),
-                    "steps": steps,
-                    "rounds": len(of_way),
-                    "load": round(load, 2),
+                    "of_grpc": ways.compared(medians, way, GRPC.key),
+                    "by_grpc": None
+                    if WAYS[way].stock
+                    else round(carried / ways.steps_of(of_way), 3),
+                    **ways.spent_in(of_way, load),
                 }
             )
     return rows
@@ -248,7 +275,7 @@ def gains(facts: Facts) -> list[Gain]:
 def _sizes(text: str) -> tuple[int, ...]:
     wanted = sizes(text)
     if not wanted or any(size % ELEMENT or not 0 < size < GRPC_LIMIT for size in wanted):
-        raise argparse.ArgumentTypeError(
+        raise ArgumentTypeError(
             f"{text!r}: use sizes that are multiples of {ELEMENT} bytes and below {GRPC_LIMIT}"
             " bytes, the limit of a protobuf message"
         )
@@ -271,7 +298,7 @@ BENCHMARK = Benchmark(
     " tensor and to fetch one. Servers of stock gRPC and of Farwrite take turns. Needs TensorFlow.",
     title="Feeds and fetches of a client",
     needs=("tensorflow",),
-    libraries=lambda plan: programs([WAYS[key] for key in plan.ways]),
+    libraries=lambda plan: programs([WAYS[key] for key in plan.way]),
     options=(
         option.size_list(
             SIZES,

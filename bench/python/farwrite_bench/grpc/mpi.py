@@ -7,7 +7,6 @@ its processor when none of them has ended. ``python -m farwrite_bench.grpc.mpi S
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import os
 import sys
@@ -22,9 +21,7 @@ import numpy.typing as npt
 
 from farwrite.errors import Internal
 from farwrite_bench._native import tune_malloc
-from farwrite_bench.box.group import mpi_ranks
-from farwrite_bench.box.openmpi import OpenMpi
-from farwrite_bench.box.rank import run_rank
+from farwrite_bench.box.openmpi import OpenMpi, load_mpi, mpi_ranks, run_rank
 from farwrite_bench.cluster import readings
 from farwrite_bench.grpc.plan import Case, Pace
 from farwrite_bench.grpc.process import SERVER, WORKER, Answers
@@ -210,7 +207,7 @@ class Rank:
 
 def _follow(control: Connection) -> None:
     tune_malloc()
-    mpi = importlib.import_module("mpi4py.MPI")
+    mpi = load_mpi()
     control.send("ready")
     case, pace = control.recv()
     control.send(Rank(mpi, case, pace).turn())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from multiprocessing.connection import Connection
 
-from farwrite_bench.box.rank import run_rank
+from farwrite_bench.box.openmpi import run_rank
 from farwrite_bench.peers.loop import Ready
 from farwrite_bench.peers.side import follow
 

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-import argparse
-import contextlib
 import os
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from argparse import ArgumentTypeError, Namespace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from operator import methodcaller
 from pathlib import Path
 
 from farwrite.errors import Internal
 from farwrite_bench.cluster.busy import busy_cores
-from farwrite_bench.cluster.forked import ForkedTask
 from farwrite_bench.cluster.group import Group, Take, Turn, in_turn, totals
 from farwrite_bench.cluster.plugin import programs
-from farwrite_bench.cluster.process import free_addresses
 from farwrite_bench.cluster.readings import control_calls, write_control
-from farwrite_bench.cluster.seat import Seat, Threads
-from farwrite_bench.cluster.transport import CONTROL, FARWRITE, GRPC, fabric_in_words, forced
+from farwrite_bench.cluster.seat import Seat
+from farwrite_bench.cluster.transport import CONTROL, FARWRITE, GRPC, fabric_in_words
 from farwrite_bench.harness import option
 from farwrite_bench.harness.benchmark import Benchmark, Progress, stage
 from farwrite_bench.harness.chart import Bars
 from farwrite_bench.harness.column import Column, Table, ratio, span, spread
-from farwrite_bench.ratio import ratio_of_rounds
 from farwrite_bench.record import Record
 from farwrite_bench.report.parts import Facts, Gain, Row, rows_of
-from farwrite_bench.step.kinds import KINDS, Begin, Count, Kind
+from farwrite_bench.step import ways
+from farwrite_bench.step.programs import KINDS, Kind
 from farwrite_bench.tensor.plan import LOCAL
+from farwrite_bench.tensor.rows import fabric
 
 CONTROL_OFF = replace(
     FARWRITE,
@@ -46,8 +45,6 @@ FEWEST_STEPS, MOST_STEPS = 10, 400
 """Limits of the steps of a turn."""
 START_SECONDS = 20.0
 """About how long the processes of a kind take to start, on two cores."""
-THREADS = Threads()
-"""TensorFlow's defaults: one thread per core."""
 FIRST_STEPS = 40
 """Steps that are not measured: tracing, and the first meeting of two tasks."""
 TRIED_STEPS = 10
@@ -65,41 +62,20 @@ NOTES = (
 )
 
 
-@dataclass(frozen=True)
-class StepPlan:
-    """A whole run."""
-
-    kinds: tuple[str, ...]
-    ways: tuple[str, ...]
-    rounds: int
-    """Highest number of rounds. In each round each way has one turn."""
-    kind_seconds: float
-    """About how long the rounds of a kind may take. `FEWEST_ROUNDS` are run in any case."""
-    busy: int = 0
-    """Cores that a process keeps busy while the steps run."""
-    fabric: str | None = None
-    """The fabric that Farwrite must use; None leaves the choice to Farwrite."""
-
-
-def expected_seconds(plan: StepPlan) -> float:
+def expected_seconds(plan: Namespace) -> float:
     """Estimate the time of a run on two processors."""
-    rounds = min(plan.rounds * len(plan.ways) * TURN_SECONDS, plan.kind_seconds)
-    return len(plan.kinds) * (START_SECONDS + rounds)
+    rounds = min(plan.rounds * len(plan.way) * TURN_SECONDS, plan.seconds)
+    return len(plan.kind) * (START_SECONDS + float(rounds))
 
 
-def plan(arguments: argparse.Namespace, record: Record) -> StepPlan:
-    """Make the plan from the options."""
-    return StepPlan(
-        kinds=tuple(key for key in KINDS if key in arguments.kind),
-        ways=tuple(key for key in WAYS if key in arguments.way),
-        rounds=arguments.rounds,
-        kind_seconds=arguments.seconds,
-        busy=arguments.busy,
-        fabric=arguments.fabric,
-    )
+def plan(arguments: Namespace, record: Record) -> Namespace:
+    """Order the kinds and the ways; the options are the plan."""
+    arguments.kind = [key for key in KINDS if key in arguments.kind]
+    arguments.way = [key for key in WAYS if key in arguments.way]
+    return arguments
 
 
-def measure(plan: StepPlan, progress: Progress, logs: Path) -> Facts:
+def measure(plan: Namespace, progress: Progress, logs: Path) -> Facts:
     """Measure everything in `plan`; the children's output goes to `logs`.
 
     Raises
@@ -108,11 +84,12 @@ def measure(plan: StepPlan, progress: Progress, logs: Path) -> Facts:
         If a process fails.
     """
     rows: list[Row] = []
-    for number, key in enumerate(plan.kinds):
-        report = stage(progress, number, len(plan.kinds))
+    for number, key in enumerate(plan.kind):
+        report = stage(progress, number, len(plan.kind))
         report(0.0, f"{key}: starting processes")
         folder = logs / key
-        with _groups(plan, KINDS[key], folder) as groups:
+        processes = {way: _way(KINDS[key], way) for way in plan.way}
+        with ways.started(processes, plan.fabric, folder) as groups:
             for group in groups.values():
                 group.seconds(Take(FIRST_STEPS))
             load = os.getloadavg()[0]
@@ -123,7 +100,7 @@ def measure(plan: StepPlan, progress: Progress, logs: Path) -> Facts:
 
 
 def _turns(
-    plan: StepPlan, kind: str, groups: dict[str, Group], report: Progress
+    plan: Namespace, kind: str, groups: dict[str, Group], report: Progress
 ) -> dict[str, list[Turn]]:
     seconds = {
         way: statistics.median(group.seconds(Take(TRIED_STEPS))) for way, group in groups.items()
@@ -133,7 +110,7 @@ def _turns(
         for way, each in seconds.items()
     }
     round_seconds = sum((WARM_UP_STEPS + counts[way]) * each for way, each in seconds.items())
-    rounds = min(plan.rounds, max(int(plan.kind_seconds / round_seconds), FEWEST_ROUNDS))
+    rounds = min(plan.rounds, max(int(plan.seconds / round_seconds), FEWEST_ROUNDS))
     turns: dict[str, list[Turn]] = {way: [] for way in groups}
     for number, way in in_turn(list(groups), rounds):
         report((number + 0.5) / (rounds + 0.5), f"{kind}: {way}")
@@ -141,7 +118,7 @@ def _turns(
         turns[way].append(groups[way].turn(Take(counts[way])))
     for way, group in groups.items():
         taken = FIRST_STEPS + TRIED_STEPS + rounds * (WARM_UP_STEPS + counts[way])
-        if (found := group.client.ask(Count())) != taken:
+        if (found := group.client.ask(methodcaller("count"))) != taken:
             raise Internal(
                 f"bench step: {kind} over {WAYS[way].name}: after {taken} steps the program"
                 f" counts {found}; report this"
@@ -149,82 +126,40 @@ def _turns(
     return turns
 
 
-@contextlib.contextmanager
-def _groups(plan: StepPlan, kind: Kind, logs: Path) -> Iterator[dict[str, Group]]:
-    """Start the processes of all ways of a kind, and end them at the end."""
-    with contextlib.ExitStack() as stack:
-        groups = {way: _start(plan, kind, way, logs, stack) for way in plan.ways}
-        for group in groups.values():
-            for task in (*group.servers, group.client):
-                task.receive()
-        yield groups
-
-
-def _start(plan: StepPlan, kind: Kind, way: str, logs: Path, stack: contextlib.ExitStack) -> Group:
-    """Start the processes of one way, without waiting until they are ready."""
-    transport = WAYS[way]
-    variables = forced(plan.fabric)
-    jobs = () if way == LOCAL.key else (*kind.servers, kind.client)
-    addresses = free_addresses(len(jobs)) if jobs else []
-    cluster = {job: [at] for job, at in zip(jobs, addresses, strict=True)}
-
-    def start(job: str, module: str) -> ForkedTask:
-        log = logs / f"{way.replace(' ', '-')}-{job}.log"
-        return stack.enter_context(
-            ForkedTask(f"{way} {job}", module, {**transport.environment, **variables}, log)
-        )
-
-    def seat(job: str) -> Seat:
-        return Seat(cluster, job, 0, transport, THREADS)
-
-    servers = {job: start(job, "farwrite_bench.cluster.server") for job in jobs[:-1]}
-    # Started last, so that it ends first, while its servers still answer.
-    client = start(kind.client, "farwrite_bench.step.client")
-    for job, server in servers.items():
-        server.send(seat(job))
-    client.send(Begin(kind, seat(kind.client)))
-    return Group(client, list(servers.values()))
+def _way(kind: Kind, key: str) -> ways.Way:
+    """Return the processes of one way; one alone has no cluster."""
+    transport = WAYS[key]
+    jobs = () if key == LOCAL.key else (*kind.servers, kind.client)
+    cluster = ways.addresses(*jobs)
+    seat = Seat(cluster, kind.client, 0, transport, ways.THREADS)
+    return ways.Way(transport, cluster, jobs[:-1], kind.build, (seat,), transport)
 
 
 def make_rows(kind: str, busy: int, turns: Mapping[str, Sequence[Turn]], load: float) -> list[Row]:
     """Make the row of each way. A ratio is null without the way that it compares with."""
-    medians = {
-        way: [1e3 * statistics.median(turn.seconds) for turn in of_way]
-        for way, of_way in turns.items()
-    }
+    medians = ways.medians_ms(turns)
     rows = []
     for way, of_way in turns.items():
-        total = totals(of_way)
-        steps = sum(len(turn.seconds) for turn in of_way)
-        seen = [name for readings in of_way[-1].after for name in readings.fabrics]
+        steps = ways.steps_of(of_way)
+        control = control_calls(totals(of_way), steps) if WAYS[way].carries_control else None
         rows.append(
             {
                 "kind": kind,
                 "way": way,
                 "busy": busy,
-                "fabric": "none" if way == LOCAL.key else _fabric(way, seen),
+                "fabric": fabric(
+                    WAYS[way], [name for each in of_way[-1].after for name in each.fabrics]
+                ),
                 "step_ms": round(statistics.median(medians[way]), 4),
                 "mean_ms": round(1e3 * sum(sum(turn.seconds) for turn in of_way) / steps, 4),
                 "step_ms_rounds": [round(each, 4) for each in medians[way]],
-                "of_grpc": _of(medians, way, GRPC.key),
-                "of_local": _of(medians, way, LOCAL.key),
-                "cpu_ms": round(1e3 * total["cpu_seconds"] / steps, 4),
-                "control": control_calls(total, steps) if WAYS[way].carries_control else None,
-                "socket_bytes": round(total["socket_bytes"] / steps, 1),
-                "steps": steps,
-                "rounds": len(of_way),
-                "load": round(load, 2),
+                "of_grpc": ways.compared(medians, way, GRPC.key),
+                "of_local": ways.compared(medians, way, LOCAL.key),
+                "control": control,
+                **ways.spent_in(of_way, load),
             }
         )
     return rows
-
-
-def _fabric(way: str, seen: Sequence[str]) -> str:
-    return "tcp" if WAYS[way].stock else "+".join(sorted(set(seen))) or "unknown"
-
-
-def _of(medians: Mapping[str, Sequence[float]], way: str, other: str) -> dict[str, float] | None:
-    return ratio_of_rounds(medians[way], medians[other]) if other in medians else None
 
 
 def gains(facts: Facts) -> list[Gain]:
@@ -244,7 +179,7 @@ def gains(facts: Facts) -> list[Gain]:
 def _cores(text: str) -> int:
     most = len(os.sched_getaffinity(0))
     if not text.isdecimal() or int(text) > most:
-        raise argparse.ArgumentTypeError(
+        raise ArgumentTypeError(
             f"{text!r} is not a number of cores; use 0 to {most}, the cores of this machine"
         )
     return int(text)
@@ -264,7 +199,7 @@ BENCHMARK = Benchmark(
     " control calls, and one process take turns. Needs TensorFlow.",
     title="Small steps: what control calls cost",
     needs=("tensorflow",),
-    libraries=lambda plan: programs([WAYS[key] for key in plan.ways]),
+    libraries=lambda plan: programs([WAYS[key] for key in plan.way]),
     options=(
         option.chosen("--kind", KINDS),
         option.chosen("--way", WAYS),
@@ -285,7 +220,7 @@ BENCHMARK = Benchmark(
         f"cores kept busy: {plan.busy}, up to {plan.rounds} rounds, {fabric_in_words(plan.fabric)}"
     ),
     settings=lambda plan: {"rounds": plan.rounds, "busy": plan.busy, "fabric": plan.fabric},
-    notes=lambda plan: (*(f"{key}: {KINDS[key].step}." for key in plan.kinds), *NOTES),
+    notes=lambda plan: (*(f"{key}: {KINDS[key].step}." for key in plan.kind), *NOTES),
     tables=(
         Table(
             (

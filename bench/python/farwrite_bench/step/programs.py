@@ -1,6 +1,6 @@
 """The programs whose steps are measured. Every step adds 1 to a number of another task.
 
-Each function builds a program for a seat. With the transport `LOCAL` the same program runs in one
+Each function builds a program for a seat. With an empty cluster the same program runs in one
 process, without devices of other tasks.
 """
 
@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from farwrite_bench.cluster.seat import Seat, start_server
-from farwrite_bench.step.kinds import EAGER, FUNCTION, PARAMETER_SERVER, SESSION
-from farwrite_bench.tensor.graph import session_config
-from farwrite_bench.tensor.plan import LOCAL
+from farwrite_bench.tensor.graph import session_config, timed
 
 
 @dataclass(frozen=True)
@@ -27,14 +25,13 @@ class Program:
     server: object = None
     """The server in this process; it lives as long as the program."""
 
-
-def build(tf: Any, kind: str, seat: Seat) -> Program:
-    """Build the program of a kind."""
-    return _BUILDERS[kind](tf, seat)
+    def take(self, count: int, what: str) -> list[float]:
+        """Take `count` steps, and return the seconds of each."""
+        return timed(self.step, count)
 
 
 def _session(tf: Any, seat: Seat) -> Program:
-    server = None if _is_local(seat) else start_server(tf, seat)
+    server = start_server(tf, seat) if seat.cluster else None
     with tf.Graph().as_default() as graph:
         with tf.device(_device(seat, "ps")):
             handle = tf.raw_ops.VarHandleOp(dtype=tf.float64, shape=[], shared_name="total")
@@ -53,7 +50,7 @@ def _session(tf: Any, seat: Seat) -> Program:
 
 
 def _function(tf: Any, seat: Seat) -> Program:
-    if not _is_local(seat):
+    if seat.cluster:
         _connect(tf, seat)
     with tf.device(_device(seat, "ps")):
         total = tf.Variable(0.0, dtype=tf.float64)
@@ -73,7 +70,7 @@ def _parameter_server(tf: Any, seat: Seat) -> Program:
         # assigns.
         total.assign(total.read_value() + 1.0, read_value=False)
 
-    if _is_local(seat):
+    if not seat.cluster:
         total = tf.Variable(0.0, dtype=tf.float64)
         return Program(tf.function(add), lambda: int(total.numpy()))
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
@@ -96,7 +93,7 @@ def _parameter_server(tf: Any, seat: Seat) -> Program:
 
 
 def _eager(tf: Any, seat: Seat) -> Program:
-    if not _is_local(seat):
+    if seat.cluster:
         _connect(tf, seat)
     with tf.device(_device(seat, "worker")):
         one = tf.ones([], tf.float64)
@@ -112,20 +109,8 @@ def _eager(tf: Any, seat: Seat) -> Program:
     return Program(step, lambda: fetched)
 
 
-_BUILDERS = {
-    SESSION.key: _session,
-    FUNCTION.key: _function,
-    PARAMETER_SERVER.key: _parameter_server,
-    EAGER.key: _eager,
-}
-
-
-def _is_local(seat: Seat) -> bool:
-    return seat.transport.key == LOCAL.key
-
-
 def _device(seat: Seat, job: str) -> str | None:
-    return None if _is_local(seat) else f"/job:{job}/task:0"
+    return f"/job:{job}/task:0" if seat.cluster else None
 
 
 def _cluster(tf: Any, seat: Seat) -> Any:
@@ -139,3 +124,47 @@ def _connect(tf: Any, seat: Seat) -> None:
         task_index=seat.index,
         protocol=seat.transport.protocol,
     )
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of program, by the jobs of its tasks. Each job has one task."""
+
+    client: str
+    """The job of the client, which runs the steps."""
+    servers: tuple[str, ...]
+    """The jobs that only run a server."""
+    build: Callable[[Any, Seat], Program]
+    step: str
+    """What a step is, for the notes."""
+
+
+KINDS = {
+    "session": Kind(
+        "worker",
+        ("ps",),
+        _session,
+        "a v1 session of the worker's own server adds 1 to a variable of the ps task; the worker"
+        " adds, so the value travels there and back",
+    ),
+    "function": Kind(
+        "chief",
+        ("ps", "worker"),
+        _function,
+        "a tf.function of the chief (experimental_connect_to_cluster) does the same with the tasks"
+        " ps and worker",
+    ),
+    "parameter-server": Kind(
+        "chief",
+        ("ps", "worker"),
+        _parameter_server,
+        "the coordinator of a ParameterServerStrategy schedules a function on the worker, which"
+        " does the same, and joins; in one process the function is called without a coordinator",
+    ),
+    "eager": Kind(
+        "chief",
+        ("worker",),
+        _eager,
+        "the chief runs one addition on the worker's device and fetches the result",
+    ),
+}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from farwrite.units import format_size
-from farwrite_bench.box.networks import NETWORKS
+from farwrite_bench.box.plan import NETWORKS
 from farwrite_bench.grpc.rows import compared
 from farwrite_bench.report.files import Run
 from farwrite_bench.report.parts import Facts, Row, figure, rows_of

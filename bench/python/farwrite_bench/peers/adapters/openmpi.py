@@ -5,9 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from farwrite_bench.box.group import mpi_ranks
-from farwrite_bench.box.mpi_exchange import load_mpi
-from farwrite_bench.box.openmpi import HINT, POLLING, find
+from farwrite_bench.box.openmpi import HINT, POLLING, find, load_mpi, mpi_ranks
 from farwrite_bench.peers.end import PostingEnd, Setup
 from farwrite_bench.peers.peer import PYTHON, Peer
 from farwrite_bench.peers.pool import Bytes
