@@ -7,9 +7,9 @@ import importlib
 from typing import Any
 
 from farwrite_bench.peers.end import PostingEnd, Setup
+from farwrite_bench.peers.loop import Bytes
 from farwrite_bench.peers.peer import PYTHON, Peer
-from farwrite_bench.peers.pool import Bytes
-from farwrite_bench.peers.site import in_two_processes
+from farwrite_bench.peers.sides import in_two_processes
 
 RECEIVER, SENDER = 0, 1
 
@@ -28,7 +28,7 @@ class GlooEnd(PostingEnd):
             " ahead; one thread of PyTorch"
         )
 
-    def connect(self, other: object) -> None:
+    def connect(self, other: Any) -> None:
         """Make the group; both ranks meet in a file."""
         self._dist.init_process_group(
             "gloo",

@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import os
+from itertools import islice
 from typing import Any
 
 from farwrite_bench.peers.end import End, Setup
-from farwrite_bench.peers.loop import ECHO
+from farwrite_bench.peers.loop import ECHO, Buffer
 from farwrite_bench.peers.peer import PYTHON, Peer
-from farwrite_bench.peers.pool import Buffer
-from farwrite_bench.peers.site import in_two_processes
+from farwrite_bench.peers.sides import in_two_processes
 
 MODULE = "nixl_cu12"
 DATA, ACKNOWLEDGEMENT = b"d", b"a"
@@ -38,13 +38,12 @@ class NixlEnd(End):
         )
 
     @property
-    def address(self) -> object:
+    def address(self) -> Any:
         """The agent's metadata, and where payloads land."""
         return self._agent.get_agent_metadata(), self.into.ctypes.data
 
-    def connect(self, other: object) -> None:
+    def connect(self, other: Any) -> None:
         """Load the other agent's metadata."""
-        assert isinstance(other, tuple)
         metadata, self._remote_into = other
         name = self._agent.add_remote_agent(metadata)
         self._other = name.decode() if isinstance(name, bytes) else name
@@ -52,14 +51,14 @@ class NixlEnd(End):
     def begin(self) -> None:
         """Prepare a request for each place."""
         self._free()
-        self._sent = self._taken = self._data = self._acknowledgements = 0
+        self._sent = self._data = self._acknowledgements = 0
         self._under_way: list[Any] = []
         loop = self.loop
         if self.setup.receives and loop.kind != ECHO:
             return
         count = min(loop.transfers, loop.places)
         local, remote = (
-            [(base + self.place(i), loop.size, 0) for i in range(count)]
+            [(base + at, loop.size, 0) for at in islice(loop.offsets(), count)]
             for base in (self.out.ctypes.data, self._remote_into)
         )
         agent = self._agent
@@ -87,8 +86,7 @@ class NixlEnd(End):
         while self._data == 0:
             self._progress()
         self._data -= 1
-        at = self.place(self._taken)
-        self._taken += 1
+        at = next(self.arrivals)
         return self.into[at : at + self.loop.size]
 
     def acknowledge(self) -> None:

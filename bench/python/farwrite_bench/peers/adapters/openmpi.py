@@ -9,10 +9,9 @@ from farwrite_bench.box.group import mpi_ranks
 from farwrite_bench.box.mpi_exchange import load_mpi
 from farwrite_bench.box.openmpi import HINT, POLLING, find
 from farwrite_bench.peers.end import PostingEnd, Setup
+from farwrite_bench.peers.loop import Bytes
 from farwrite_bench.peers.peer import PYTHON, Peer
-from farwrite_bench.peers.pool import Bytes
-from farwrite_bench.peers.sides import TwoSides
-from farwrite_bench.peers.site import Site
+from farwrite_bench.peers.sides import Site, TwoSides
 
 RECEIVER, SENDER = 0, 1
 RANK = "farwrite_bench.peers.mpi_rank"
@@ -44,8 +43,8 @@ class MpiEnd(PostingEnd):
 
 def _start(site: Site) -> TwoSides:
     openmpi = dataclasses.replace(find(), options=POLLING)
-    receiver, sender = site.stack.enter_context(mpi_ranks(openmpi, 2, site.log("ranks"), RANK))
-    sides = site.two_sides(MpiEnd, controls=(receiver, sender))
+    ranks = site.stack.enter_context(mpi_ranks(openmpi, 2, site.log("ranks"), RANK))
+    sides = site.two_sides(MpiEnd, ranks)
     sides.settings = f"{openmpi.settings()}; Isend, and Irecv posted ahead"
     return sides
 

@@ -7,9 +7,9 @@ import importlib
 from typing import Any
 
 from farwrite_bench.peers.end import End, Setup
+from farwrite_bench.peers.loop import Buffer
 from farwrite_bench.peers.peer import PYTHON, Peer
-from farwrite_bench.peers.pool import Buffer
-from farwrite_bench.peers.site import in_two_processes
+from farwrite_bench.peers.sides import in_two_processes
 
 ZERO_COPY_BYTES = 64 * 2**10
 """From here on a message without a copy is faster (pyzmq's own ``zmq.COPY_THRESHOLD``)."""
@@ -38,7 +38,7 @@ class ZmqEnd(End):
     def _endpoint(self) -> str:
         return f"ipc://{self.setup.folder}/zmq"
 
-    def connect(self, other: object) -> None:
+    def connect(self, other: Any) -> None:
         """Connect the sender's socket."""
         if not self.setup.receives:
             self._socket.connect(self._endpoint)
