@@ -16,7 +16,7 @@ CONNECT_SECONDS = 30.0
 INBOX = "inbox"
 
 
-class FarwriteEnd(End):
+class _FarwriteEnd(End):
     """A device, and a channel to the other one."""
 
     settings = f"Farwrite {version()}, Channel.write(notify=...) over shm; the receiver polls"
@@ -27,7 +27,6 @@ class FarwriteEnd(End):
 
     @property
     def address(self) -> Any:
-        """The device's endpoint."""
         return self._device.endpoint
 
     def connect(self, other: Any) -> None:
@@ -45,31 +44,25 @@ class FarwriteEnd(End):
         self._wait = channel.wait_notification
 
     def send(self, offset: int) -> None:
-        """Write into the next place, and notify."""
         payload = self.out[offset : offset + self.loop.size]
         self._write(payload, self._target, next(self.targets), notify=0)
 
     def receive(self) -> Buffer:
-        """Wait for the notification of the next place."""
         self._wait()
         at = next(self.arrivals)
         return self._landed[at : at + self.loop.size]
 
     def acknowledge(self) -> None:
-        """Raise a notification without bytes."""
         self._notify(0)
 
     def await_acknowledgement(self) -> None:
-        """Wait for such a notification."""
         self._wait()
 
     def copies(self) -> int | None:
-        """Return the channel's counter."""
         return self._channel.stats().copies
 
     def close(self) -> None:
-        """Close the device, with its channel."""
         self._device.close()
 
 
-PEER = Peer(FARWRITE[PYTHON], "Farwrite", PYTHON, in_two_processes(FarwriteEnd), memory=1.0)
+PEER = Peer(FARWRITE[PYTHON], "Farwrite", PYTHON, in_two_processes(_FarwriteEnd), memory=1.0)

@@ -22,7 +22,7 @@ OPTIONS = (
 """No limit of a message, the largest frames and a large window."""
 
 
-class GrpcEnd(CallingEnd):
+class _GrpcEnd(CallingEnd):
     """A server at the receiver, and a client at the sender."""
 
     def __init__(self, setup: Setup) -> None:
@@ -44,11 +44,9 @@ class GrpcEnd(CallingEnd):
 
     @property
     def address(self) -> Any:
-        """The server's address."""
         return f"unix:{self.setup.folder}/grpc"
 
     def connect(self, other: Any) -> None:
-        """Open the client's channel."""
         if not self.setup.receives:
             self._channel = self._grpc.insecure_channel(other, options=OPTIONS)
             self._grpc.channel_ready_future(self._channel).result(30)
@@ -67,16 +65,13 @@ class GrpcEnd(CallingEnd):
         return answer
 
     def call(self, offset: int) -> Any:
-        """Start a call."""
         return self._call.future(self._payload(offset))
 
     def result(self, call: Any) -> Buffer:
-        """Wait for its answer."""
         answer: Buffer = call.result()
         return answer
 
     def close(self) -> None:
-        """Stop the server, or close the channel."""
         if self.setup.receives:
             self._server.stop(None)
         else:
@@ -87,7 +82,7 @@ PEER = Peer(
     "grpc",
     "gRPC (grpcio)",
     PYTHON,
-    in_two_processes(GrpcEnd),
+    in_two_processes(_GrpcEnd),
     module="grpc",
     install="pip install 'grpcio>=1.76', or farwrite-bench[grpc]",
     copies=lambda _: 5,

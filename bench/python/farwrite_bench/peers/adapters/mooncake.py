@@ -27,7 +27,7 @@ read, and the one from which this side writes. A write says nothing to its targe
 raises a counter that the target polls."""
 
 
-class MooncakeEnd(End):
+class _MooncakeEnd(End):
     """An engine."""
 
     def __init__(self, setup: Setup) -> None:
@@ -56,30 +56,25 @@ class MooncakeEnd(End):
         return session, self.into.ctypes.data, self._counters_at
 
     def connect(self, other: Any) -> None:
-        """Keep the other side's addresses; the first write connects."""
         self._session, self._remote_into, self._remote_counters = other
 
     def send(self, offset: int) -> None:
-        """Write the payload, and then the counter."""
         at = self._remote_into + next(self.targets)
         self._write(self.out.ctypes.data + offset, at, self.loop.size)
         self._written += 1
         self._raise(WRITTEN, self._written)
 
     def receive(self) -> Buffer:
-        """Poll the counter of what was written here."""
         self._taken += 1
         self._poll(WRITTEN, self._taken)
         at = next(self.arrivals)
         return self.into[at : at + self.loop.size]
 
     def acknowledge(self) -> None:
-        """Write the counter of what was read."""
         self._read += 1
         self._raise(READ, self._read)
 
     def await_acknowledgement(self) -> None:
-        """Poll that counter."""
         self._read += 1
         self._poll(READ, self._read)
 
@@ -107,7 +102,7 @@ def _start(site: Site) -> TwoSides:
         ctypes.CDLL(VERBS)
     except OSError:
         raise NotFound(f"Mooncake needs {VERBS}, which this system lacks") from None
-    return in_two_processes(MooncakeEnd)(site)
+    return in_two_processes(_MooncakeEnd)(site)
 
 
 PEER = Peer(

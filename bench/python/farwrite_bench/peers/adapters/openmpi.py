@@ -19,7 +19,7 @@ ZERO_COPY_BYTES = 2**16
 """From here on the kernel copies once, from process to process."""
 
 
-class MpiEnd(PostingEnd):
+class _MpiEnd(PostingEnd):
     """A rank."""
 
     def __init__(self, setup: Setup) -> None:
@@ -29,22 +29,19 @@ class MpiEnd(PostingEnd):
         self._other = SENDER if setup.receives else RECEIVER
 
     def post_send(self, payload: Bytes, tag: int) -> Any:
-        """Start to send."""
         return self._comm.Isend(payload, self._other, tag)
 
     def post_receive(self, payload: Bytes, tag: int) -> Any:
-        """Start to receive."""
         return self._comm.Irecv(payload, self._other, tag)
 
     def wait(self, request: Any) -> None:
-        """Wait; it polls."""
         request.Wait()
 
 
 def _start(site: Site) -> TwoSides:
     openmpi = dataclasses.replace(find(), options=POLLING)
     ranks = site.stack.enter_context(mpi_ranks(openmpi, 2, site.log("ranks"), RANK))
-    sides = site.two_sides(MpiEnd, ranks)
+    sides = site.two_sides(_MpiEnd, ranks)
     sides.settings = f"{openmpi.settings()}; Isend, and Irecv posted ahead"
     return sides
 

@@ -68,7 +68,7 @@ class Actor:
         return None if echo is None else end.out[echo : echo + end.loop.size]
 
 
-class SenderEnd(CallingEnd):
+class _SenderEnd(CallingEnd):
     """The end in the driver's process, which starts Ray and the actor."""
 
     def __init__(self, setup: Setup) -> None:
@@ -93,11 +93,9 @@ class SenderEnd(CallingEnd):
         )
 
     def call(self, offset: int) -> Any:
-        """Start a call of the actor."""
         return self._actor.take.remote(self.out[offset : offset + self.loop.size])
 
     def result(self, call: Any) -> Buffer:
-        """Wait for its result."""
         answer: Buffer = self._ray.get(call)
         return answer
 
@@ -106,7 +104,6 @@ class SenderEnd(CallingEnd):
         return sum(_cpu_seconds(each) for each in _descendants(os.getpid(), self._receiver))
 
     def close(self) -> None:
-        """End Ray, with the actor."""
         self._ray.shutdown()
 
 
@@ -141,7 +138,7 @@ def _start(site: Site) -> TwoSides:
     listener.bind(str(site.folder / SOCKET))
     listener.listen(1)
     sender = site.task("sender", VARIABLES)
-    site.open(sender, SenderEnd, receives=False)
+    site.open(sender, _SenderEnd, receives=False)
     sender_opened = sender.receive(START_SECONDS)
     line, _ = listener.accept()  # the actor had connected before
     receiver = Control(Connection(line.detach()), f"{site.key}, receiver", site.log("sender"))

@@ -23,7 +23,7 @@ TO_RECEIVER, TO_SENDER, READ = 0, LINE_WORDS, 2 * LINE_WORDS
 """The counters of payloads that were copied in, by direction, and of those that were read."""
 
 
-class SharedEnd(End):
+class _SharedEnd(End):
     """One side of a segment: counters, the place of echoes, and the places of payloads.
 
     A side copies a payload into the segment, and then raises a counter that the other side polls.
@@ -44,11 +44,9 @@ class SharedEnd(End):
 
     @property
     def address(self) -> Any:
-        """The name of the segment."""
         return None if self._memory is None else self._memory.name
 
     def connect(self, other: Any) -> None:
-        """Map the segment."""
         if self._memory is None:
             self._memory = SharedMemory(other)
             # Python 3.12 and older think that this process has to remove the segment.
@@ -68,26 +66,22 @@ class SharedEnd(End):
         self._sent = self._taken = self._read = 0
 
     def send(self, offset: int) -> None:
-        """Copy into the next place, and raise the counter."""
         at, size = next(self.targets), self.loop.size
         self._there[at : at + size] = self._source[offset : offset + size]
         self._sent += 1
         self._counters[self._mine] = self._sent
 
     def receive(self) -> Buffer:
-        """Poll the counter of the other side."""
         self._taken += 1
         self._poll(self._theirs, self._taken)
         at = next(self.arrivals)
         return self._here[at : at + self.loop.size]
 
     def acknowledge(self) -> None:
-        """Raise the counter of what was read."""
         self._read += 1
         self._counters[READ] = self._read
 
     def await_acknowledgement(self) -> None:
-        """Poll that counter."""
         self._read += 1
         self._poll(READ, self._read)
 
@@ -107,7 +101,7 @@ PEER = Peer(
     "shared-memory",
     "multiprocessing.shared_memory",
     PYTHON,
-    in_two_processes(SharedEnd),
+    in_two_processes(_SharedEnd),
     copies=lambda _: 1,
     ahead="a hand-made ring for two processes that trust each other: no check of bounds, no peer"
     " that may die, no thread",
