@@ -17,7 +17,7 @@ from farwrite_bench.p2p.plan import POOL_BYTES
 from farwrite_bench.peers.adapters import PEERS
 from farwrite_bench.peers.benchmark import BENCHMARK
 from farwrite_bench.peers.end import End, Setup
-from farwrite_bench.peers.loop import ECHO, ONE_WAY, STREAM, Loop
+from farwrite_bench.peers.loop import Loop
 from farwrite_bench.peers.peer import (
     BANDWIDTH,
     CPP,
@@ -67,7 +67,7 @@ class QueueEnd(End):
 
 def run_loop(kind: str, size: int, transfers: int, harm: str | None = None) -> tuple[Any, Any]:
     """Run both sides of a loop in two threads; return what the receiver and the sender found."""
-    loop = Loop(kind, size, transfers, 1 if kind != STREAM else 3, 7, POOL)
+    loop = Loop(kind, size, transfers, 7, POOL)
     forth: Any = queue.Queue()
     back: Any = queue.Queue()
     with shared_pools(POOL) as (receivers, senders):
@@ -84,25 +84,31 @@ def run_loop(kind: str, size: int, transfers: int, harm: str | None = None) -> t
 
 @pytest.mark.parametrize(
     ("kind", "size", "transfers"),
-    [(ECHO, 8, 20), (ECHO, 64 * KIB, 5), (ONE_WAY, MIB, 9), (STREAM, 24, 50), (STREAM, MIB, 9)],
+    [
+        (LATENCY, 8, 20),
+        (LATENCY, 64 * KIB, 5),
+        (LATENCY, MIB, 9),
+        (BANDWIDTH, 24, 50),
+        (BANDWIDTH, MIB, 9),
+    ],
 )
 def test_every_byte_of_every_transfer_is_checked(kind: str, size: int, transfers: int) -> None:
     (received, read_ns), (sent, began_ns) = run_loop(kind, size, transfers)
     assert (received.bad, sent.bad) == (0, 0)
-    assert len(sent.samples_us) == (transfers if kind == ECHO else 0)
-    assert len(began_ns) == (transfers if kind == ONE_WAY else 0)
+    assert len(sent.samples_us) == (transfers if kind == LATENCY and size < MIB else 0)
+    assert len(began_ns) == (transfers if kind == LATENCY and size == MIB else 0)
     assert all(read > began for began, read in zip(began_ns, read_ns, strict=True))
     (received, _), _ = run_loop(kind, size, transfers, "bit")
     assert received.bad == 2 * transfers, "each came wrong, and none came right"
 
 
 def test_a_payload_that_comes_twice_is_wrong() -> None:
-    (received, _), _ = run_loop(STREAM, 64, 4, "stale")
+    (received, _), _ = run_loop(BANDWIDTH, 64, 4, "stale")
     assert received.bad == 3 + 3, "three came again, and three never came"
 
 
 def test_the_source_is_the_ramp_again_after_a_loop() -> None:
-    loop = Loop(STREAM, 4 * KIB, 10, 1, 1, POOL)
+    loop = Loop(BANDWIDTH, 4 * KIB, 10, 1, POOL)
     with shared_pools(POOL) as (_, senders):
         before = senders.out.map().copy()
         sender = QueueEnd(Setup(False, senders, ""), queue.Queue(), _Always(), None)

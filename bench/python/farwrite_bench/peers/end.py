@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from farwrite_bench.peers.loop import ECHO, Buffer, Bytes, Checker, Loop
+from farwrite_bench.peers.loop import Buffer, Bytes, Checker, Loop
 from farwrite_bench.peers.pool import Pools
 
 ACKNOWLEDGEMENT_BYTES = 8
@@ -120,7 +120,7 @@ class End:
     def serve(self) -> None:
         """Receive every transfer of the loop, and answer each."""
         checker = self.checker
-        echoes = self.loop.kind == ECHO
+        echoes = self.loop.echoes
         for _ in range(self.loop.transfers):
             echo = checker.prepare()
             checker.take(self.receive())
@@ -246,7 +246,7 @@ class CallingEnd(End):
         self._left -= 1
         if self._left == 0:
             self._done.set()
-        return echo if self.loop.kind == ECHO else None
+        return echo if self.loop.echoes else None
 
     def serve(self) -> None:
         """Wait until all calls were handled."""

@@ -11,14 +11,16 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from farwrite_bench._native import RAMP_START, RAMP_STEP, fill_ramp, slots, transfer_of
-
-ECHO = "echo"
-"""One at a time, and the same bytes come back: half of the round trip is the latency."""
-ONE_WAY = "one-way"
-"""One at a time; both sides read one clock, from before the send until the bytes are read."""
-STREAM = "stream"
-"""Several under way, until the receiver has read and acknowledged the last one."""
+from farwrite_bench._native import (
+    ONE_WAY_BYTES,
+    RAMP_START,
+    RAMP_STEP,
+    fill_ramp,
+    slots,
+    transfer_of,
+)
+from farwrite_bench.peers.peer import BANDWIDTH, LATENCY
+from farwrite_bench.peers.plan import WINDOW
 
 ECHO_PLACES = 2
 """Echoes stay in two places, which are warm. An echo may be under way while the next one is
@@ -30,22 +32,35 @@ Buffer = bytes | memoryview | Bytes
 now_ns = time.monotonic_ns
 
 
-def places(size: int, pool_bytes: int) -> int:
-    """Return how many places of `size` bytes a pool has, as in ``bench p2p``."""
-    return slots(size, 1, pool_bytes)
-
-
 @dataclass(frozen=True)
 class Loop:
     """One loop. Sizes are in bytes; the transfers take the places of a pool in rotation."""
 
     kind: str
+    """`LATENCY`, or `BANDWIDTH`: until the receiver has read and acknowledged the last one."""
     size: int
     transfers: int
-    window: int
     seed: int
     """Of 32 bits; tells the payloads of two loops apart."""
     pool_bytes: int
+
+    @cached_property
+    def echoes(self) -> bool:
+        """Whether the same bytes come back, and half of the round trip is the latency.
+
+        A small transfer is too short for two clocks.
+        """
+        return self.kind == LATENCY and self.size < ONE_WAY_BYTES
+
+    @cached_property
+    def one_way(self) -> bool:
+        """Whether both sides read one clock, from before a send until its bytes are read."""
+        return self.kind == LATENCY and self.size >= ONE_WAY_BYTES
+
+    @cached_property
+    def window(self) -> int:
+        """How many transfers are under way at most."""
+        return min(WINDOW, self.places) if self.kind == BANDWIDTH else 1
 
     @cached_property
     def stride(self) -> int:
@@ -54,8 +69,8 @@ class Loop:
 
     @cached_property
     def places(self) -> int:
-        """How many places the transfers use."""
-        return ECHO_PLACES if self.kind == ECHO else places(self.size, self.pool_bytes)
+        """How many places the transfers use: all of a pool, as in ``bench p2p``."""
+        return ECHO_PLACES if self.echoes else slots(self.size, 1, self.pool_bytes)
 
     def offsets(self) -> Iterator[int]:
         """Yield the offset of the place of each transfer, without an end."""
@@ -96,10 +111,10 @@ class Checker:
     def __init__(self, loop: Loop, echoes: Bytes) -> None:
         self._loop = loop
         self._taken = bytearray(loop.transfers)
-        self._echoes = Payloads(echoes, loop) if loop.kind == ECHO else None
+        self._echoes = Payloads(echoes, loop) if loop.echoes else None
         self._next = 0
         self._bad = 0
-        self.read_ns = [0] * (loop.transfers if loop.kind == ONE_WAY else 0)
+        self.read_ns = [0] * (loop.transfers if loop.one_way else 0)
         """When each one-way transfer was read, in nanoseconds of CLOCK_MONOTONIC."""
 
     def prepare(self) -> int:

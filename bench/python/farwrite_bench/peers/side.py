@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection
 from farwrite_bench._native import transfer_of
 from farwrite_bench.cluster.child import run
 from farwrite_bench.peers.end import End
-from farwrite_bench.peers.loop import ECHO, ONE_WAY, Loop, Payloads, now_ns
+from farwrite_bench.peers.loop import Loop, Payloads, now_ns
 from farwrite_bench.peers.peer import Figures
 
 
@@ -61,7 +61,7 @@ def run_sender(end: End, loop: Loop) -> tuple[Figures, list[int]]:
     samples: list[float] = []
     began: list[int] = []
     meter = Meter(end)
-    if loop.kind == ECHO:
+    if loop.echoes:
         for transfer in range(loop.transfers):
             offset = payloads.rewrite(transfer)
             start = now_ns()
@@ -71,7 +71,7 @@ def run_sender(end: End, loop: Loop) -> tuple[Figures, list[int]]:
             samples.append((now_ns() - start) / 2e3)
             del answer
             end.release()
-    elif loop.kind == ONE_WAY:
+    elif loop.one_way:
         for transfer in range(loop.transfers):
             offset = payloads.number(transfer)
             began.append(now_ns())

@@ -10,14 +10,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from farwrite_bench._native import ONE_WAY_BYTES
 from farwrite_bench.cluster.control import START_SECONDS, Control, receive_all
 from farwrite_bench.cluster.process import MALLOC, Task
 from farwrite_bench.p2p import pair
 from farwrite_bench.peers.end import End, Setup
-from farwrite_bench.peers.loop import ECHO, ONE_WAY, STREAM, Loop, places
-from farwrite_bench.peers.peer import LATENCY, Figures
-from farwrite_bench.peers.plan import WINDOW, Plan
+from farwrite_bench.peers.loop import Loop
+from farwrite_bench.peers.peer import Figures
+from farwrite_bench.peers.plan import Plan
 from farwrite_bench.peers.pool import Pools, shared_pools
 
 LOOP_SECONDS = 90.0
@@ -125,12 +124,7 @@ class TwoSides:
         """Make the transfers of a loop."""
         receiver, sender = self._sides
         self._seed += 1
-        window = 1
-        if kind != LATENCY:
-            kind, window = STREAM, min(WINDOW, places(size, self._pool_bytes))
-        else:  # a small transfer is too short for two clocks
-            kind = ECHO if size < ONE_WAY_BYTES else ONE_WAY
-        loop = Loop(kind, size, transfers, window, self._seed, self._pool_bytes)
+        loop = Loop(kind, size, transfers, self._seed, self._pool_bytes)
         receiver.send(loop)
         receiver.receive(LOOP_SECONDS)  # it is ready
         sender.send(loop)

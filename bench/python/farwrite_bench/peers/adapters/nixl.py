@@ -9,7 +9,7 @@ from itertools import cycle, islice
 from typing import Any
 
 from farwrite_bench.peers.end import End, Setup
-from farwrite_bench.peers.loop import ECHO, Buffer
+from farwrite_bench.peers.loop import Buffer
 from farwrite_bench.peers.peer import PYTHON, Peer
 from farwrite_bench.peers.sides import in_two_processes
 
@@ -53,7 +53,7 @@ class _NixlEnd(End):
         self._data = self._acknowledgements = 0
         self._under_way: list[Any] = []
         loop = self.loop
-        if self.setup.receives and loop.kind != ECHO:
+        if self.setup.receives and not loop.echoes:
             return
         count = min(loop.transfers, loop.places)
         local, remote = (
