@@ -12,11 +12,17 @@ namespace {
 
 constexpr std::uint64_t kDataTag = std::uint64_t{1} << 40, kAnswerTag = std::uint64_t{2} << 40;
 
+Phase phase_of(const Order& order) {
+  Phase phase;
+  phase.size = order.size;
+  return phase;
+}
+
 // Transfer i uses place i of the receiver's pool and place i of the sender's source, both in
 // rotation; its first word is its number. A ping-pong stays in place 0.
 struct Places {
   Places(const Order& order, std::uint64_t pool_bytes)
-      : map(as_phase(order), pool_bytes, pool_bytes / 2),
+      : map(phase_of(order), pool_bytes, pool_bytes / 2),
         words(order.size / 8),
         first(std::uint64_t{order.seed} << 32) {}
 
@@ -29,46 +35,16 @@ struct Places {
   SlotMap map;
   std::uint64_t words;
   std::uint64_t first;
-
- private:
-  static Phase as_phase(const Order& order) {
-    Phase phase;
-    phase.size = order.size;
-    return phase;
-  }
-};
-
-// Counts the flags that the other process puts.
-class FlagLine {
- public:
-  explicit FlagLine(Peer& peer) : peer_(peer), seen_(peer.flag()) {}
-  void wait() {
-    ++seen_;
-    for (std::uint32_t turn = 1; peer_.flag() < seen_; ++turn) {
-      cpu_relax();
-      // What is too large for a plain copy may need this side's help.
-      if (turn % 256 == 0) peer_.progress();
-      if (turn % 65536 == 0 && peer_.shared().over.load()) {
-        throw std::runtime_error("the other process is gone");
-      }
-    }
-  }
-
- private:
-  Peer& peer_;
-  std::uint64_t seen_;
 };
 
 // One side of the loops of one order.
 class Loop {
  public:
-  Loop(Peer& peer, Figures& figures, std::uint64_t pool_bytes)
+  Loop(Peer& peer, const Order& order, Figures& figures)
       : peer_(peer),
-        order_(peer.shared().order),
+        order_(order),
         figures_(figures),
-        places_(order_, pool_bytes),
-        flags_(peer),
-        flags_put_(peer.shared().flags_put[peer.receives() ? 0 : 1]) {}
+        places_(order, peer.data_bytes() * (peer.receives() ? 1 : 2)) {}
 
   void receive() {
     if (echoes()) return answer_echoes();
@@ -117,7 +93,6 @@ class Loop {
   void check(const std::byte* data, std::uint64_t i) {
     if (sum_words(data, order_.size) != places_.sum(i)) ++figures_.bad;
   }
-  void raise() { peer_.put_flag(++flags_put_); }
 
   // Receives of the data, posted ahead; a put needs none.
   void expect(std::uint64_t i) {
@@ -125,17 +100,17 @@ class Loop {
     receives_.push_back(peer_.receive(peer_.data() + places_.target(i), order_.size, kDataTag));
   }
   void take_data() {
-    if (!tagged()) return flags_.wait();
+    if (!tagged()) return peer_.await_flag();
     peer_.wait(receives_.front(), "receive");
     receives_.pop_front();
   }
   void answer(std::uint64_t i) {
-    if (!tagged()) return raise();
+    if (!tagged()) return peer_.raise_flag();
     answer_ = i;
     peer_.wait(peer_.send(reinterpret_cast<const std::byte*>(&answer_), 8, kAnswerTag), "answer");
   }
   void take_answer() {
-    if (!tagged()) return flags_.wait();
+    if (!tagged()) return peer_.await_flag();
     std::uint64_t at = 0;
     peer_.wait(peer_.receive(reinterpret_cast<std::byte*>(&at), 8, kAnswerTag), "take an answer");
   }
@@ -158,7 +133,7 @@ class Loop {
         sends.push_back(peer_.send(data, order_.size, kDataTag));
       } else {
         sends.push_back(peer_.put(data, order_.size, places_.target(i)));
-        raise();
+        peer_.raise_flag();
       }
     }
     for (const ucs_status_ptr_t request : sends) {
@@ -180,8 +155,8 @@ class Loop {
         peer_.wait(coming, "receive");
       } else {
         peer_.wait(peer_.put(data, order_.size, 0), "put");
-        raise();
-        flags_.wait();
+        peer_.raise_flag();
+        peer_.await_flag();
       }
       if (sum_words(peer_.echo(), order_.size) != echo_sum(i)) ++figures_.bad;
       figures_.samples_us[i] = static_cast<double>(now_ns() - start) / 2e3;
@@ -198,14 +173,14 @@ class Loop {
       if (tagged()) {
         peer_.wait(peer_.receive(peer_.data(), order_.size, kDataTag), "receive");
       } else {
-        flags_.wait();
+        peer_.await_flag();
       }
       if (sum_words(peer_.data(), order_.size) != echo_sum(i)) ++figures_.bad;
       if (tagged()) {
         peer_.wait(peer_.send(reply, order_.size, kAnswerTag), "answer");
       } else {
         peer_.wait(peer_.put_echo(reply, order_.size), "put");
-        raise();
+        peer_.raise_flag();
       }
     }
   }
@@ -217,31 +192,24 @@ class Loop {
   const Order& order_;
   Figures& figures_;
   const Places places_;
-  FlagLine flags_;
-  std::uint64_t& flags_put_;
   std::deque<ucs_status_ptr_t> receives_;
   std::uint64_t answer_ = 0;
 };
 
 }  // namespace
 
-void run(Peer& peer, Figures& figures) {
-  Shared& shared = peer.shared();
-  const std::uint64_t pool_bytes = peer.data_bytes() * (peer.receives() ? 1 : 2);
+void run(Peer& peer, const Order& order) {
+  const auto meet = [&] { peer.shared().meet([&] { peer.progress(); }); };
+  Figures& figures = peer.shared().figures[peer.receives() ? 0 : 1];
   figures.seconds = 0;
   figures.bad = 0;
   figures.samples = 0;
-  Loop loop(peer, figures, pool_bytes);
-  shared.meet([&] { peer.progress(); });
+  Loop loop(peer, order, figures);
+  meet();
   const double before = cpu_seconds();
-  if (peer.receives()) {
-    loop.receive();
-  } else {
-    loop.send();
-  }
+  peer.receives() ? loop.receive() : loop.send();
   figures.cpu_seconds = cpu_seconds() - before;
-  // A large message may need both sides until its end.
-  shared.meet([&] { peer.progress(); });
+  meet();  // a large message may need both sides until its end
 }
 
 }  // namespace farwrite::bench::ucx

@@ -32,9 +32,9 @@ void greet() {
             << (where.dli_fname == nullptr ? "" : where.dli_fname) << "\"}" << std::endl;
 }
 
-bool read_order(Order& order) {
-  std::string line, way, kind;
-  if (!std::getline(std::cin, line)) return false;
+Order parse(const std::string& line) {
+  Order order;
+  std::string way, kind;
   std::istringstream words(line);
   words >> way >> kind >> order.size >> order.transfers >> order.window >> order.seed;
   const bool known = way == "tag" || way == "putflag";
@@ -46,7 +46,7 @@ bool read_order(Order& order) {
   if (order.size < 8 || order.size % 8 != 0 || (order.latency && order.transfers > kMaxSamples)) {
     throw std::runtime_error("an order that cannot be measured: " + line);
   }
-  return true;
+  return order;
 }
 
 void answer(const Shared& shared) {
@@ -64,33 +64,24 @@ void answer(const Shared& shared) {
   std::cout << text.str() << "]}" << std::endl;
 }
 
-void serve_sender(Shared& shared, std::uint64_t pool_bytes) {
-  Peer peer(shared, false, pool_bytes);
-  fill_ramp(peer.data(), peer.data_bytes(), 0);
+// The receiver passes each order on to the sender, which sleeps between two orders: nothing of UCX
+// takes time from what is measured in turn with it.
+void serve(Shared& shared, std::uint64_t pool_bytes, bool receives, int sender) {
+  Peer peer(shared, receives, pool_bytes);
+  if (!receives) fill_ramp(peer.data(), peer.data_bytes(), 0);
   shared.meet([] {});
-  for (std::uint32_t orders = 0;; ++orders) {
-    shared.await_order(orders);
-    if (shared.finished) return;
-    run(peer, shared.figures[1]);
+  if (receives) greet();
+  for (std::string line; std::getline(std::cin, line);) {
+    const Order order = parse(line);
+    if (receives) ::dprintf(sender, "%s\n", line.c_str());
+    run(peer, order);
+    if (receives) answer(shared);
   }
 }
 
-void serve_receiver(Shared& shared, std::uint64_t pool_bytes) {
-  Peer peer(shared, true, pool_bytes);
-  shared.meet([] {});
-  greet();
-  while (read_order(shared.order)) {
-    shared.announce_order();
-    run(peer, shared.figures[0]);
-    answer(shared);
-  }
-  shared.finished = true;
-  shared.announce_order();
-}
-
-int run_process(Shared& shared, bool receives, std::uint64_t pool_bytes) {
+int run_process(Shared& shared, std::uint64_t pool_bytes, bool receives, int sender) {
   try {
-    receives ? serve_receiver(shared, pool_bytes) : serve_sender(shared, pool_bytes);
+    serve(shared, pool_bytes, receives, sender);
     return 0;
   } catch (const std::exception& error) {
     if (!shared.over.exchange(true)) std::cerr << "ucx_p2p: " << error.what() << std::endl;
@@ -109,17 +100,23 @@ int main(int argc, char** argv) {
   }
   Shared& shared = Shared::make();
   const std::uint64_t pool_bytes = std::stoull(argv[1]);
-  const pid_t child = ::fork();  // before UCX, which does not survive a fork
+  int orders[2] = {-1, -1};
+  // Before UCX, which does not survive a fork.
+  const pid_t child = ::pipe(orders) == 0 ? ::fork() : -1;
   if (child < 0) {
     std::cerr << "ucx_p2p: no second process\n";
     return 1;
   }
   if (child == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    ::close(0);
-    return run_process(shared, false, pool_bytes);
+    ::dup2(orders[0], STDIN_FILENO);
+    ::close(orders[1]);
+    return run_process(shared, pool_bytes, false, -1);
   }
-  const int status = run_process(shared, true, pool_bytes);
+  ::close(orders[0]);
+  ::signal(SIGPIPE, SIG_IGN);  // the sender may have failed
+  const int status = run_process(shared, pool_bytes, true, orders[1]);
+  ::close(orders[1]);
   int theirs = 0;
   ::waitpid(child, &theirs, 0);
   return status != 0 ? status : theirs == 0 ? 0 : 1;

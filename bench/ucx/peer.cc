@@ -64,7 +64,7 @@ Peer::Peer(Shared& shared, bool receives, std::uint64_t pool_bytes)
   const Blob& memory = shared_.memory[receives ? 1 : 0];
   remote_ = memory.address;
   require(ucp_ep_rkey_unpack(endpoint_, memory.bytes.data(), &key_), "ucp_ep_rkey_unpack");
-  flush();
+  wait(ucp_ep_flush_nbx(endpoint_, &kNothing), "flush");
   shared_.meet([this] { progress(); });
 }
 
@@ -83,10 +83,6 @@ Peer::~Peer() {
   if (mapping_ != nullptr) ucp_mem_unmap(context_, mapping_);
   if (worker_ != nullptr) ucp_worker_destroy(worker_);
   if (context_ != nullptr) ucp_cleanup(context_);
-}
-
-std::uint64_t Peer::flag() const {
-  return __atomic_load_n(reinterpret_cast<const std::uint64_t*>(memory_), __ATOMIC_ACQUIRE);
 }
 
 void Peer::wait(ucs_status_ptr_t request, const char* what) {
@@ -119,11 +115,24 @@ ucs_status_ptr_t Peer::put_echo(const std::byte* from, std::uint64_t size) {
   return ucp_put_nbx(endpoint_, from, size, remote_ + kEcho, key_, &kNothing);
 }
 
-void Peer::put_flag(std::uint64_t value) {
+void Peer::raise_flag() {
   require(ucp_worker_fence(worker_), "ucp_worker_fence");
-  wait(ucp_put_nbx(endpoint_, &value, sizeof(value), remote_, key_, &kNothing), "put a flag");
+  ++flags_raised_;
+  wait(ucp_put_nbx(endpoint_, &flags_raised_, sizeof(flags_raised_), remote_, key_, &kNothing),
+       "put a flag");
 }
 
-void Peer::flush() { wait(ucp_ep_flush_nbx(endpoint_, &kNothing), "flush"); }
+void Peer::await_flag() {
+  const auto* const flag = reinterpret_cast<const std::uint64_t*>(memory_);
+  ++flags_taken_;
+  for (std::uint32_t turn = 1; __atomic_load_n(flag, __ATOMIC_ACQUIRE) < flags_taken_; ++turn) {
+    cpu_relax();
+    // What is too large for a plain copy may need this side's help.
+    if (turn % 256 == 0) progress();
+    if (turn % 65536 == 0 && shared_.over.load()) {
+      throw std::runtime_error("the other process is gone");
+    }
+  }
+}
 
 }  // namespace farwrite::bench::ucx

@@ -24,8 +24,7 @@ class Peer {
   // The receiver's pool; the sender's source is half as large. The transfers rotate over both.
   std::byte* data() const { return memory_ + kHeader; }
   std::uint64_t data_bytes() const { return data_bytes_; }
-  // Where the other process puts: its last flag, and the payload of a ping-pong.
-  std::uint64_t flag() const;
+  // Where the other process puts the payload of a ping-pong.
   std::byte* echo() const { return memory_ + kEcho; }
 
   void progress() { ucp_worker_progress(worker_); }
@@ -37,9 +36,10 @@ class Peer {
   // To the other process's data, or to its echo.
   ucs_status_ptr_t put(const std::byte* from, std::uint64_t size, std::uint64_t offset);
   ucs_status_ptr_t put_echo(const std::byte* from, std::uint64_t size);
-  // Behind all earlier puts.
-  void put_flag(std::uint64_t value);
-  void flush();
+  // Puts a flag, behind all earlier puts.
+  void raise_flag();
+  // Waits for the next flag of the other process.
+  void await_flag();
 
  private:
   static constexpr std::uint64_t kEcho = 4096;
@@ -55,10 +55,11 @@ class Peer {
   std::byte* memory_ = nullptr;
   ucp_rkey_h key_ = nullptr;
   std::uint64_t remote_ = 0;  // address of the other process's memory, as UCX takes it
+  std::uint64_t flags_raised_ = 0, flags_taken_ = 0;
 };
 
-// Runs this process's side of the loop of shared.order, between two meetings. The loops are the
-// same as Farwrite's (bench/src/p2p_sender.cc, p2p_receiver.cc).
-void run(Peer& peer, Figures& figures);
+// Runs this process's side of a loop, between two meetings. The loops are the same as Farwrite's
+// (bench/src/p2p_sender.cc, p2p_receiver.cc).
+void run(Peer& peer, const Order& order);
 
 }  // namespace farwrite::bench::ucx

@@ -1,10 +1,7 @@
 // Shared: one mapping in which the two processes of the UCX program meet.
 #pragma once
 
-#include <linux/futex.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -21,7 +18,7 @@ inline constexpr std::size_t kMaxSamples = 4096;
 
 enum class Way : std::uint32_t { kTag, kPutFlag };
 
-// One loop that both processes run.
+// One loop that both processes run. Each parses it from its own input.
 struct Order {
   Way way = Way::kTag;
   bool latency = false;  // one transfer at a time, else `window` under way
@@ -49,11 +46,7 @@ struct Blob {
 struct Shared {
   alignas(128) std::atomic<std::uint32_t> arrivals;
   std::atomic<bool> over;  // a process has ended, or is about to
-  std::atomic<std::uint32_t> orders;
-  bool finished = false;  // no order follows
-  Order order;
-  std::uint64_t flags_put[2] = {0, 0};  // by the receiver, by the sender
-  Figures figures[2];                   // the receiver's, the sender's
+  Figures figures[2];      // the receiver's, the sender's
   Blob worker[2];
   Blob memory[2];
   std::array<std::int64_t, kMaxSamples> began;
@@ -63,18 +56,6 @@ struct Shared {
         ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (base == MAP_FAILED) throw std::runtime_error("no memory for the two processes to meet in");
     return *new (base) Shared;
-  }
-
-  // The receiver has an order for the sender, which sleeps between two orders: nothing of UCX takes
-  // time from what is measured in turn with it.
-  void announce_order() {
-    orders.fetch_add(1);
-    ::syscall(SYS_futex, &orders, FUTEX_WAKE, 1, nullptr, nullptr, 0);
-  }
-  void await_order(std::uint32_t seen) {
-    while (orders.load() == seen) {
-      ::syscall(SYS_futex, &orders, FUTEX_WAIT, seen, nullptr, nullptr, 0);
-    }
   }
 
   // Waits for the other process, and calls `meanwhile` all the time.

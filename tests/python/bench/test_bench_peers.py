@@ -14,16 +14,24 @@ import pytest
 from bench_command import bench, result
 from farwrite.errors import Internal, InvalidArgument, NotFound
 from farwrite_bench.p2p.plan import POOL_BYTES
-from farwrite_bench.peers import rows
 from farwrite_bench.peers.adapters import PEERS
 from farwrite_bench.peers.benchmark import BENCHMARK
 from farwrite_bench.peers.end import End, Setup
-from farwrite_bench.peers.loop import ECHO, ONE_WAY, STREAM, Loop
-from farwrite_bench.peers.loops import Checker, run_receiver, run_sender
-from farwrite_bench.peers.peer import CPP, FARWRITE, LIMIT, PYTHON, Latency, Peer, Stream
+from farwrite_bench.peers.loop import Loop
+from farwrite_bench.peers.peer import (
+    BANDWIDTH,
+    CPP,
+    FARWRITE,
+    LATENCY,
+    LIMIT,
+    PYTHON,
+    Figures,
+    Peer,
+)
 from farwrite_bench.peers.plan import DEFAULT_SIZES, ROUNDS, Plan, expected_seconds
-from farwrite_bench.peers.pool import Pools
+from farwrite_bench.peers.pool import shared_pools
 from farwrite_bench.peers.run import run
+from farwrite_bench.peers.side import run_receiver, run_sender
 from farwrite_bench.sizes import KIB, MIB
 
 POOL = 4 * MIB
@@ -59,18 +67,15 @@ class QueueEnd(End):
 
 def run_loop(kind: str, size: int, transfers: int, harm: str | None = None) -> tuple[Any, Any]:
     """Run both sides of a loop in two threads; return what the receiver and the sender found."""
-    loop = Loop(kind, size, transfers, 1 if kind != STREAM else 3, 7, POOL)
+    loop = Loop(kind, size, transfers, 7, POOL)
     forth: Any = queue.Queue()
     back: Any = queue.Queue()
-    with Pools(POOL) as pools:
-        receiver = QueueEnd(Setup(True, *pools.areas(receives=True), ""), back, forth, None)
-        sender = QueueEnd(Setup(False, *pools.areas(receives=False), ""), forth, back, harm)
-        checker = Checker(receiver, loop)
-        receiver.start(loop, checker)
+    with shared_pools(POOL) as (receivers, senders):
+        receiver = QueueEnd(Setup(True, receivers, ""), back, forth, None)
+        sender = QueueEnd(Setup(False, senders, ""), forth, back, harm)
+        receiver.start(loop)
         found: list[Any] = []
-        serving = threading.Thread(
-            target=lambda: found.append(run_receiver(receiver, loop, checker))
-        )
+        serving = threading.Thread(target=lambda: found.append(run_receiver(receiver)))
         serving.start()
         sent = run_sender(sender, loop)
         serving.join()
@@ -79,34 +84,36 @@ def run_loop(kind: str, size: int, transfers: int, harm: str | None = None) -> t
 
 @pytest.mark.parametrize(
     ("kind", "size", "transfers"),
-    [(ECHO, 8, 20), (ECHO, 64 * KIB, 5), (ONE_WAY, MIB, 9), (STREAM, 24, 50), (STREAM, MIB, 9)],
+    [
+        (LATENCY, 8, 20),
+        (LATENCY, 64 * KIB, 5),
+        (LATENCY, MIB, 9),
+        (BANDWIDTH, 24, 50),
+        (BANDWIDTH, MIB, 9),
+    ],
 )
 def test_every_byte_of_every_transfer_is_checked(kind: str, size: int, transfers: int) -> None:
-    received, sent = run_loop(kind, size, transfers)
+    (received, read_ns), (sent, began_ns) = run_loop(kind, size, transfers)
     assert (received.bad, sent.bad) == (0, 0)
-    assert len(sent.samples_us) == (transfers if kind == ECHO else 0)
-    if kind == ONE_WAY:
-        assert all(
-            ended > began for began, ended in zip(sent.moments, received.moments, strict=True)
-        )
-    received, _ = run_loop(kind, size, transfers, "bit")
+    assert len(sent.samples_us) == (transfers if kind == LATENCY and size < MIB else 0)
+    assert len(began_ns) == (transfers if kind == LATENCY and size == MIB else 0)
+    assert all(read > began for began, read in zip(began_ns, read_ns, strict=True))
+    (received, _), _ = run_loop(kind, size, transfers, "bit")
     assert received.bad == 2 * transfers, "each came wrong, and none came right"
 
 
 def test_a_payload_that_comes_twice_is_wrong() -> None:
-    received, _ = run_loop(STREAM, 64, 4, "stale")
+    (received, _), _ = run_loop(BANDWIDTH, 64, 4, "stale")
     assert received.bad == 3 + 3, "three came again, and three never came"
 
 
 def test_the_source_is_the_ramp_again_after_a_loop() -> None:
-    loop = Loop(STREAM, 4 * KIB, 10, 1, 1, POOL)
-    with Pools(POOL) as pools:
-        area = pools.areas(receives=False)[0]
-        before = area.map().copy()
-        forth: Any = queue.Queue()
-        sender = QueueEnd(Setup(False, *pools.areas(receives=False), ""), forth, _Always(), None)
+    loop = Loop(BANDWIDTH, 4 * KIB, 10, 1, POOL)
+    with shared_pools(POOL) as (_, senders):
+        before = senders.out.map().copy()
+        sender = QueueEnd(Setup(False, senders, ""), queue.Queue(), _Always(), None)
         run_sender(sender, loop)
-        assert (area.map() == before).all()
+        assert (senders.out.map() == before).all()
 
 
 class _Always:
@@ -127,12 +134,10 @@ class Fake:
         if size == self._fails:
             raise Internal("the library failed\nand more")
 
-    def latency(self, size: int, transfers: int) -> Latency:
-        return Latency([self._us] * transfers, self._bad)
-
-    def stream(self, size: int, transfers: int) -> Stream:
+    def run(self, kind: str, size: int, transfers: int) -> Figures:
         seconds = size * transfers / 1e9 / self._gb_s
-        return Stream(transfers, seconds, 2 * seconds, 0, 1.0)
+        samples_us = [self._us] * transfers if kind == LATENCY else []
+        return Figures(seconds, 2 * seconds, self._bad, samples_us, transfers)
 
 
 def fake(key: str, us: float, gb_s: float, language: str = PYTHON, **more: Any) -> Peer:
@@ -149,7 +154,7 @@ def measured(*peers: Peer, sizes: tuple[int, ...] = (8, MIB)) -> list[dict[str, 
         fake(FARWRITE[PYTHON], 4.0, 7.0),
     )
     plan = Plan((*ours, *peers), sizes, 2, POOL, True)
-    return rows.make_rows(plan, run(plan, lambda _share, _what: None, Path()))
+    return run(plan, lambda _share, _what="": None, Path())
 
 
 def row_of(found: list[dict[str, Any]], peer: str, size: int) -> dict[str, Any]:
@@ -228,11 +233,12 @@ def test_a_peer_that_is_missing_has_a_row_that_says_how_to_install_it() -> None:
 
 def test_a_slow_peer_makes_fewer_transfers_and_a_fast_one_stays_in_the_pool() -> None:
     plan = Plan((), (8,), 1, POOL_BYTES, False)
-    assert plan.counts(8, 1e-6, 1e-6).stream == 20000
-    assert plan.counts(64 * MIB, 1e-3, 1e-3).stream == 16, "one pass over the pool"
-    slow = plan.counts(256 * MIB, 3.0, 3.0)
-    assert (slow.latency, slow.stream) == (2, 4)
-    assert plan.counts(8, 1e-3, 1e-3).latency == 250
+    assert plan.counts(8, {LATENCY: 1e-6, BANDWIDTH: 1e-6})[BANDWIDTH] == 20000
+    large = plan.counts(64 * MIB, {LATENCY: 1e-3, BANDWIDTH: 1e-3})
+    assert large[BANDWIDTH] == 16, "one pass over the pool"
+    slow = plan.counts(256 * MIB, {LATENCY: 3.0, BANDWIDTH: 3.0})
+    assert slow == {LATENCY: 2, BANDWIDTH: 4}
+    assert plan.counts(8, {LATENCY: 1e-3, BANDWIDTH: 1e-3})[LATENCY] == 250
 
 
 @pytest.mark.parametrize(

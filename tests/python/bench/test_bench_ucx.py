@@ -7,6 +7,7 @@ import pytest
 
 from farwrite.errors import NotFound, PeerDead
 from farwrite_bench.peers.adapters.ucx import UcxLoops, build, environment, find_library, settings
+from farwrite_bench.peers.peer import BANDWIDTH, LATENCY
 from farwrite_bench.program import Program
 from farwrite_bench.sizes import MIB
 
@@ -33,33 +34,32 @@ class Faked:
 
     def ask(self, way, kind, size, transfers, window, seed):
         self.seeds.append(seed)
-        assert window == (1 if kind == "latency" else 4)
+        assert window == (1 if kind == LATENCY else 4)
         seconds = size * transfers / 1e9 / self.gb_s[way]
-        samples_us = [self.p50_us[way]] * transfers if kind == "latency" else []
+        samples_us = [self.p50_us[way]] * transfers if kind == LATENCY else []
         return {"seconds": seconds, "cpu_seconds": 1.0, "bad": self.bad, "samples_us": samples_us}
 
 
 def test_each_loop_takes_the_better_way():
     program = Faked({"tag": 0.2, "putflag": 0.1}, {"tag": 4.0, "putflag": 2.0})
-    ucx = UcxLoops(program, window=4)
+    ucx = UcxLoops(program)
     ucx.prepare(MIB)
     assert ucx.variant == "put+flag; streams tag"
-    assert ucx.latency(MIB, 3).samples_us == [0.1] * 3
-    stream = ucx.stream(MIB, 10)
-    assert stream.seconds == pytest.approx(10 * MIB / 4e9)
-    assert (stream.transfers, stream.cpu_seconds) == (10, 1.0)
+    assert ucx.run(LATENCY, MIB, 3).samples_us == [0.1] * 3
+    stream = ucx.run(BANDWIDTH, MIB, 10)
+    assert (stream.seconds, stream.cpu_seconds) == (pytest.approx(10 * MIB / 4e9), 1.0)
     assert len(set(program.seeds)) == len(program.seeds), "no two loops have the same payloads"
 
 
 def test_a_way_that_is_better_in_both_loops_is_named_once():
-    ucx = UcxLoops(Faked({"tag": 0.2, "putflag": 0.1}, {"tag": 1.0, "putflag": 2.0}), window=4)
+    ucx = UcxLoops(Faked({"tag": 0.2, "putflag": 0.1}, {"tag": 1.0, "putflag": 2.0}))
     ucx.prepare(8)
     assert ucx.variant == "put+flag"
 
 
 def test_wrong_payloads_are_counted():
-    ucx = UcxLoops(Faked({"tag": 1.0, "putflag": 1.0}, {"tag": 1.0, "putflag": 1.0}, 2), window=4)
-    assert (ucx.latency(8, 1).bad, ucx.stream(8, 1).bad) == (2, 2)
+    ucx = UcxLoops(Faked({"tag": 1.0, "putflag": 1.0}, {"tag": 1.0, "putflag": 1.0}, 2))
+    assert (ucx.run(LATENCY, 8, 1).bad, ucx.run(BANDWIDTH, 8, 1).bad) == (2, 2)
 
 
 def test_without_ucx_the_error_says_how_to_get_it(monkeypatch):
@@ -90,8 +90,8 @@ def test_the_program_runs_with_the_library_that_was_found(monkeypatch, tmp_path)
     assert settings()["UCX_TLS"] == "posix", "the environment has the last word"
     command = [sys.executable, "-c", ANSWERS]
     with Program("bench peers", "the UCX program", command, environment(tmp_path)) as program:
-        ucx = UcxLoops(program, window=4)
+        ucx = UcxLoops(program)
         assert ucx.settings.startswith(f"UCX 1.2.3, {tmp_path / 'lib'}:/elsewhere; UCX_TLS=posix")
-        assert ucx.latency(8, 100).samples_us == [8.0]
+        assert ucx.run(LATENCY, 8, 100).samples_us == [8.0]
         with pytest.raises(PeerDead, match="exit status 3"):
             ucx.prepare(8)

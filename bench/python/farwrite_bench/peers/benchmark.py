@@ -26,7 +26,6 @@ from farwrite_bench.peers.plan import (
     Plan,
     expected_seconds,
 )
-from farwrite_bench.peers.rows import make_rows
 from farwrite_bench.peers.run import run
 from farwrite_bench.record import Record
 from farwrite_bench.report.numbers import duration, rate
@@ -71,7 +70,7 @@ def plan(arguments: argparse.Namespace, record: Record) -> Plan:
 
 def measure(plan: Plan, progress: Progress, logs: Path) -> Facts:
     """Measure everything in `plan`."""
-    return {"rows": make_rows(plan, run(plan, progress, logs))}
+    return {"rows": run(plan, progress, logs)}
 
 
 def settings(plan: Plan) -> dict[str, Any]:

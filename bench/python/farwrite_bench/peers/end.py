@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
-from farwrite_bench.peers.loop import ECHO, Loop
-from farwrite_bench.peers.pool import Area, Buffer, Bytes
+from farwrite_bench.peers.loop import Buffer, Bytes, Checker, Loop
+from farwrite_bench.peers.pool import Pools
 
 ACKNOWLEDGEMENT_BYTES = 8
 
@@ -19,70 +20,54 @@ class Setup:
     """What a side gets when it starts."""
 
     receives: bool
-    out: Area
-    """What it sends from: the source pool, or the echoes of the receiver."""
-    into: Area
-    """What it receives into: the landing pool, or the echoes at the sender."""
+    pools: Pools
     folder: str
     """An empty folder for sockets and files, which both sides share."""
-
-
-@dataclass(frozen=True)
-class Start:
-    """The first order to a side."""
-
-    end: type[End]
-    """The class of the side's end."""
-    setup: Setup
-
-
-class Taker(Protocol):
-    """The receiver's check of what arrives."""
-
-    def prepare(self) -> int:
-        """Write the next echo, outside of its time; return its offset in `out`."""
-
-    def take(self, payload: Buffer) -> None:
-        """Read every byte of a payload, and check it."""
 
 
 class End:
     """One end. Both sides have one, and both directions are open.
 
-    An adapter has `send` and `receive`. A library that calls the program with each message, instead
-    of handing messages out, replaces `serve` at the receiver, and `exchange`, `deliver` and
-    `stream` at the sender.
+    An adapter has `send` and `receive`, and derives from `PostingEnd` or `CallingEnd` if its
+    library moves bytes in another way.
     """
 
     settings = ""
     """Version and settings of the library, for people."""
+    loop: Loop
+    checker: Checker
+    """At the receiver, what gets the payloads of `loop`."""
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
-        self.loop = Loop(ECHO, 8, 0, 1, 0, setup.into.bytes)
-        self.taker: Taker | None = None
 
     @cached_property
     def out(self) -> Bytes:
         """The memory of payloads to send, mapped."""
-        return self.setup.out.map()
+        return self.setup.pools.out.map()
 
     @cached_property
     def into(self) -> Bytes:
         """The memory in which payloads may land, mapped."""
-        return self.setup.into.map()
+        return self.setup.pools.into.map()
 
     @property
-    def address(self) -> object:
+    def address(self) -> Any:
         """What the other side needs to connect; anything that can be pickled."""
         return None
 
-    def connect(self, other: object) -> None:
+    def connect(self, other: Any) -> None:
         """Connect to the side with this address, which connects at the same time."""
 
-    def start(self, loop: Loop, taker: Taker | None = None) -> None:
-        """Get ready for a loop. At the receiver, `taker` gets what arrives."""
-        self.loop, self.taker = loop, taker
+    def start(self, loop: Loop) -> None:
+        """Get ready for a loop."""
+        self.loop = loop
+        self.targets = loop.offsets()
+        """Where the next payloads land at the other side."""
+        self.arrivals = loop.offsets()
+        """Where the next ones land here, in `into`."""
+        if self.setup.receives:
+            self.checker = Checker(loop, self.out)
         self.begin()
 
     def begin(self) -> None:
@@ -134,21 +119,16 @@ class End:
 
     def serve(self) -> None:
         """Receive every transfer of the loop, and answer each."""
-        taker = self.taker
-        assert taker is not None
-        echoes = self.loop.kind == ECHO
+        checker = self.checker
+        echoes = self.loop.echoes
         for _ in range(self.loop.transfers):
-            echo = taker.prepare()
-            taker.take(self.receive())
+            echo = checker.prepare()
+            checker.take(self.receive())
             self.release()
             if echoes:
                 self.send(echo)
             else:
                 self.acknowledge()
-
-    def place(self, transfer: int) -> int:
-        """Return the offset at which a transfer lands in `into`."""
-        return transfer % self.loop.places * self.loop.stride
 
     def copies(self) -> int | None:
         """Return the library's own count of passes over payloads so far, where it has one."""
@@ -170,17 +150,6 @@ class PostingEnd(End):
 
     DATA, ACKNOWLEDGEMENT = 0, 1
 
-    def begin(self) -> None:
-        """Post the receiver's first receives."""
-        loop = self.loop
-        self._posted = 0
-        self._receives: deque[tuple[object, Bytes]] = deque()
-        self._sends: deque[object] = deque()
-        self._word = self.out[:ACKNOWLEDGEMENT_BYTES].copy()
-        if self.setup.receives:
-            for _ in range(min(loop.window, loop.transfers)):
-                self._expect()
-
     def post_send(self, payload: Bytes, tag: int) -> Any:
         """Start to send, and return what `wait` takes."""
         raise NotImplementedError
@@ -192,6 +161,16 @@ class PostingEnd(End):
     def wait(self, request: Any) -> None:
         """Wait until a posted operation has ended."""
         raise NotImplementedError
+
+    def begin(self) -> None:
+        """Post the receiver's first receives."""
+        self._left = self.loop.transfers
+        self._receives: deque[tuple[object, Bytes]] = deque()
+        self._sends: deque[object] = deque()
+        self._word = self.out[:ACKNOWLEDGEMENT_BYTES].copy()
+        if self.setup.receives:
+            for _ in range(min(self.loop.window, self._left)):
+                self._expect()
 
     def send(self, offset: int) -> None:
         """Post the send. It is waited for when its payload was read."""
@@ -207,7 +186,7 @@ class PostingEnd(End):
 
     def release(self) -> None:
         """Let the receiver post a receive in the place of the one that has ended."""
-        if self.setup.receives and self._posted < self.loop.transfers:
+        if self.setup.receives and self._left > 0:
             self._expect()
 
     def exchange(self, offset: int) -> Buffer:
@@ -233,7 +212,60 @@ class PostingEnd(End):
             self.wait(self._sends.popleft())
 
     def _expect(self) -> None:
-        at = self.place(self._posted)
+        at = next(self.arrivals)
         payload = self.into[at : at + self.loop.size]
         self._receives.append((self.post_receive(payload, self.DATA), payload))
-        self._posted += 1
+        self._left -= 1
+
+
+class CallingEnd(End):
+    """An end of a library whose sender calls the receiver's program with each payload.
+
+    An adapter has `call` and `result` at the sender, and lets the library call `take` at the
+    receiver.
+    """
+
+    def call(self, offset: int) -> Any:
+        """Start a call with the payload at `offset` of `out`, and return what `result` takes."""
+        raise NotImplementedError
+
+    def result(self, call: Any) -> Buffer:
+        """Wait for the answer of a call."""
+        raise NotImplementedError
+
+    def begin(self) -> None:
+        """Count the calls of the loop down."""
+        self._left = self.loop.transfers
+        self._done = threading.Event()
+
+    def take(self, payload: Buffer) -> int | None:
+        """Handle a call, in a thread of the library; return the offset of the echo in `out`."""
+        # Inside its time: nothing calls this side between two calls.
+        echo = self.checker.prepare()
+        self.checker.take(payload)
+        self._left -= 1
+        if self._left == 0:
+            self._done.set()
+        return echo if self.loop.echoes else None
+
+    def serve(self) -> None:
+        """Wait until all calls were handled."""
+        self._done.wait()
+
+    def exchange(self, offset: int) -> Buffer:
+        """Call, and return the answer."""
+        return self.result(self.call(offset))
+
+    def deliver(self, offset: int) -> None:
+        """Call, and wait for the answer."""
+        self.exchange(offset)
+
+    def stream(self, offsets: Iterable[int]) -> None:
+        """Keep a window of calls under way."""
+        calls: deque[Any] = deque()
+        for offset in offsets:
+            if len(calls) == self.loop.window:
+                self.result(calls.popleft())
+            calls.append(self.call(offset))
+        for call in calls:
+            self.result(call)

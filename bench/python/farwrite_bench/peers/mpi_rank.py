@@ -6,12 +6,11 @@ import sys
 from multiprocessing.connection import Connection
 
 from farwrite_bench.box.openmpi import run_rank
-from farwrite_bench.peers.loop import Ready
 from farwrite_bench.peers.side import follow
 
 
 def _follow(control: Connection) -> None:
-    control.send(Ready())  # as every rank of MPI does when it has started
+    control.send(None)  # as every rank of MPI does when it has started
     follow(control)
 
 

@@ -1,4 +1,4 @@
-"""What takes part in ``bench peers``, and what a turn of it gives."""
+"""What takes part in ``bench peers``, and the figures of its turns."""
 
 from __future__ import annotations
 
@@ -8,33 +8,30 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from farwrite_bench.peers.site import Site
+    from farwrite_bench.peers.sides import Site
 
 CPP, PYTHON = "C++", "Python"
 LIMIT = "limit"
 """The key of the raw loop."""
 FARWRITE = {CPP: "farwrite", PYTHON: "farwrite-python"}
 """The key of Farwrite by the language that drives it. A peer is compared with its own language."""
+LATENCY, BANDWIDTH = "latency", "bandwidth"
+"""The two loops of a turn: transfers one at a time, and as many under way as the window holds."""
 
 
 @dataclass(frozen=True)
-class Latency:
-    """Transfers one at a time."""
+class Figures:
+    """The figures of a loop, of one side or of both."""
 
-    samples_us: list[float]
-    bad: int
-
-
-@dataclass(frozen=True)
-class Stream:
-    """Transfers of which several were under way."""
-
-    transfers: int
     seconds: float
     cpu_seconds: float
+    """User and system time of all threads, and of the library's other processes."""
     bad: int
+    """Transfers with wrong bytes, and those that came twice or never."""
+    samples_us: list[float]
+    """The times of transfers that were made one at a time."""
     copies: float | None = None
-    """Passes over the payload, for each transfer, where the library counts them."""
+    """Passes over all payloads, where the library counts them."""
 
 
 class Running(Protocol):
@@ -51,11 +48,8 @@ class Running(Protocol):
     def prepare(self, size: int) -> None:
         """Get ready for a size, which is not measured."""
 
-    def latency(self, size: int, transfers: int) -> Latency:
-        """Make transfers one at a time."""
-
-    def stream(self, size: int, transfers: int) -> Stream:
-        """Make transfers, the window of the plan at a time."""
+    def run(self, kind: str, size: int, transfers: int) -> Figures:
+        """Make the transfers of a loop."""
 
 
 @dataclass(frozen=True)

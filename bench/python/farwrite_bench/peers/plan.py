@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from farwrite.errors import InvalidArgument
 from farwrite.units import format_size
 from farwrite_bench._native import MAX_ONE_WAY_SAMPLES, ONE_WAY_BYTES
-from farwrite_bench.peers.peer import Peer
+from farwrite_bench.peers.peer import BANDWIDTH, LATENCY, Peer
 from farwrite_bench.sizes import KIB, MIB
 
 DEFAULT_SIZES = (8, 4 * KIB, 64 * KIB, MIB, 16 * MIB, 64 * MIB, 256 * MIB)
@@ -19,18 +19,6 @@ TURN_SECONDS, QUICK_TURN_SECONDS = 0.25, 0.05
 MOST_STREAMED = 20000
 START_SECONDS = 4.0
 """About how long a peer takes to start."""
-SMALL_LIMIT = 1.3
-"""Below `AHEAD_FROM`, Farwrite may take so many times as long as UCX."""
-AHEAD_FROM = 64 * KIB
-"""From this size on, Farwrite is to be ahead of every peer."""
-
-
-@dataclass(frozen=True)
-class Counts:
-    """The transfers of the two loops of a turn."""
-
-    latency: int
-    stream: int
 
 
 @dataclass(frozen=True)
@@ -61,24 +49,22 @@ class Plan:
         """How long one loop of a turn may take."""
         return QUICK_TURN_SECONDS if self.quick else TURN_SECONDS
 
-    def first_counts(self, size: int) -> Counts:
-        """Return the transfers of the first turn at a size, which shows how long one takes."""
+    def first_counts(self, size: int) -> dict[str, int]:
+        """Return the transfers of the first turn at a size, by loop."""
         if size >= 16 * MIB:
-            return Counts(1, 2)
-        return Counts(4, 2 * WINDOW) if size >= ONE_WAY_BYTES else Counts(50, 100)
+            return {LATENCY: 1, BANDWIDTH: 2}
+        large = size >= ONE_WAY_BYTES
+        return {LATENCY: 4 if large else 50, BANDWIDTH: 2 * WINDOW if large else 100}
 
-    def counts(self, size: int, latency_seconds: float, transfer_seconds: float) -> Counts:
-        """Return the transfers of a turn, of a peer whose transfers take so long."""
-        pool = (32 * MIB if self.quick else self.pool_bytes) // size
+    def counts(self, size: int, seconds: dict[str, float]) -> dict[str, int]:
+        """Return the transfers of a turn, by loop, of a peer whose transfers take so long."""
         least, most = (2, 100) if size >= ONE_WAY_BYTES else (20, MAX_ONE_WAY_SAMPLES)
-        return Counts(
-            _within(self.turn_seconds / latency_seconds, least, most),
-            _within(self.turn_seconds / transfer_seconds, WINDOW, min(max(pool, 6), MOST_STREAMED)),
-        )
-
-
-def _within(wanted: float, least: int, most: int) -> int:
-    return max(min(int(wanted), most), least)
+        pool = max((32 * MIB if self.quick else self.pool_bytes) // size, 6)
+        limits = {LATENCY: (least, most), BANDWIDTH: (WINDOW, min(pool, MOST_STREAMED))}
+        return {
+            kind: max(min(int(self.turn_seconds / seconds[kind]), most), least)
+            for kind, (least, most) in limits.items()
+        }
 
 
 def expected_seconds(plan: Plan, present: int) -> float:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from farwrite.info import version
-from farwrite_bench.p2p.pair import Figures, Pair
+from farwrite_bench.p2p.pair import Pair
 from farwrite_bench.p2p.plan import Plan, cases
 from farwrite_bench.p2p.run import Measurement
-from farwrite_bench.peers.peer import CPP, FARWRITE, LIMIT, Latency, Peer, Stream
-from farwrite_bench.peers.site import Site
+from farwrite_bench.peers.peer import CPP, FARWRITE, LIMIT, Figures, Peer
+from farwrite_bench.peers.plan import WINDOW
+from farwrite_bench.peers.sides import Ground
 
 
 class CppLoops:
@@ -15,8 +16,9 @@ class CppLoops:
 
     variant = None
 
-    def __init__(self, pair: Pair, window: int, *, limit: bool, quick: bool) -> None:
-        self._pair, self._window, self._limit, self._quick = pair, window, limit, quick
+    def __init__(self, ground: Ground, *, limit: bool) -> None:
+        self._pair: Pair = ground.pair
+        self._quick, self._limit = ground.plan.quick, limit
         self.settings = (
             "a memcpy into shared memory and a polled counter; the copy kernel that is best at the"
             " size, in either loop"
@@ -33,7 +35,7 @@ class CppLoops:
             sizes=(size,),
             wait=setup.wait,
             lanes=setup.lanes,
-            window=self._window,
+            window=WINDOW,
             pool_bytes=setup.pool_bytes,
             rounds=1,
             quick=self._quick,
@@ -43,43 +45,30 @@ class CppLoops:
         if self._limit:
             self._measurement.choose_kernel()
 
-    def latency(self, size: int, transfers: int) -> Latency:
-        """Make transfers one at a time."""
-        ours, theirs = self._run("latency", transfers)
-        return Latency(ours.samples_us or theirs.samples_us, ours.bad + theirs.bad)
-
-    def stream(self, size: int, transfers: int) -> Stream:
-        """Make transfers, the window at a time."""
-        ours, theirs = self._run("bandwidth", transfers)
-        return Stream(
-            transfers,
+    def run(self, kind: str, size: int, transfers: int) -> Figures:
+        """Make the transfers of a loop."""
+        phase = self._measurement.phase(kind, limit=self._limit, transfers=transfers)
+        ours, theirs = self._pair.run(phase)
+        return Figures(
             theirs.seconds,
             ours.cpu_seconds + theirs.cpu_seconds,
             ours.bad + theirs.bad,
-            1.0 if self._limit else (ours.copies + theirs.copies) / transfers,
+            ours.samples_us or theirs.samples_us,
+            transfers if self._limit else ours.copies + theirs.copies,
         )
-
-    def _run(self, kind: str, transfers: int) -> tuple[Figures, Figures]:
-        phase = self._measurement.phase(kind, limit=self._limit, transfers=transfers)
-        return self._pair.run(phase)
-
-
-def _start(site: Site, *, limit: bool) -> CppLoops:
-    ground = site.ground
-    return CppLoops(ground.pair, ground.window, limit=limit, quick=ground.quick)
 
 
 LIMIT_PEER = Peer(
     LIMIT,
     "raw loop (limit)",
     CPP,
-    lambda site: _start(site, limit=True),
+    lambda site: CppLoops(site.ground, limit=True),
     memory=1.0,
 )
 PEER = Peer(
     FARWRITE[CPP],
     "Farwrite",
     CPP,
-    lambda site: _start(site, limit=False),
+    lambda site: CppLoops(site.ground, limit=False),
     memory=1.5,
 )

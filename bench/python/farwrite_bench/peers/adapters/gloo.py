@@ -7,14 +7,14 @@ import importlib
 from typing import Any
 
 from farwrite_bench.peers.end import PostingEnd, Setup
+from farwrite_bench.peers.loop import Bytes
 from farwrite_bench.peers.peer import PYTHON, Peer
-from farwrite_bench.peers.pool import Bytes
-from farwrite_bench.peers.site import in_two_processes
+from farwrite_bench.peers.sides import in_two_processes
 
 RECEIVER, SENDER = 0, 1
 
 
-class GlooEnd(PostingEnd):
+class _GlooEnd(PostingEnd):
     """A rank of a process group."""
 
     def __init__(self, setup: Setup) -> None:
@@ -28,7 +28,7 @@ class GlooEnd(PostingEnd):
             " ahead; one thread of PyTorch"
         )
 
-    def connect(self, other: object) -> None:
+    def connect(self, other: Any) -> None:
         """Make the group; both ranks meet in a file."""
         self._dist.init_process_group(
             "gloo",
@@ -38,19 +38,15 @@ class GlooEnd(PostingEnd):
         )
 
     def post_send(self, payload: Bytes, tag: int) -> Any:
-        """Start to send."""
         return self._dist.isend(self._torch.from_numpy(payload), self._other, tag=tag)
 
     def post_receive(self, payload: Bytes, tag: int) -> Any:
-        """Start to receive."""
         return self._dist.irecv(self._torch.from_numpy(payload), self._other, tag=tag)
 
     def wait(self, request: Any) -> None:
-        """Wait; it blocks."""
         request.wait()
 
     def close(self) -> None:
-        """End the group."""
         with contextlib.suppress(RuntimeError):
             self._dist.destroy_process_group()
 
@@ -59,7 +55,7 @@ PEER = Peer(
     "gloo",
     "gloo (torch.distributed)",
     PYTHON,
-    in_two_processes(GlooEnd, {"GLOO_SOCKET_IFNAME": "lo"}),
+    in_two_processes(_GlooEnd, {"GLOO_SOCKET_IFNAME": "lo"}),
     module="torch",
     install="pip install 'torch>=2.8', or farwrite-bench[gloo]",
     copies=lambda _: 2,

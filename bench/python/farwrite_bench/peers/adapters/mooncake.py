@@ -12,10 +12,9 @@ import numpy as np
 
 from farwrite.errors import NotFound
 from farwrite_bench.peers.end import End, Setup
+from farwrite_bench.peers.loop import Buffer
 from farwrite_bench.peers.peer import PYTHON, Peer
-from farwrite_bench.peers.pool import Buffer
-from farwrite_bench.peers.sides import TwoSides
-from farwrite_bench.peers.site import Site
+from farwrite_bench.peers.sides import Site, TwoSides, in_two_processes
 
 HOST = "127.0.0.1"
 DISTRIBUTION = "mooncake-transfer-engine-non-cuda"
@@ -28,7 +27,7 @@ read, and the one from which this side writes. A write says nothing to its targe
 raises a counter that the target polls."""
 
 
-class MooncakeEnd(End):
+class _MooncakeEnd(End):
     """An engine."""
 
     def __init__(self, setup: Setup) -> None:
@@ -44,50 +43,38 @@ class MooncakeEnd(End):
             self._require(
                 self._engine.register_memory(memory.ctypes.data, memory.nbytes), "register memory"
             )
-        self._written = self._taken_ever = self._read = 0
+        self._written = self._taken = self._read = 0
         self.settings = (
             f"Mooncake {importlib.metadata.version(DISTRIBUTION)}: transfer_sync_write over tcp on"
             " the loopback, then a second one of a counter, which is polled"
         )
 
     @property
-    def address(self) -> object:
+    def address(self) -> Any:
         """The engine's session, and the addresses of its memory."""
         session = f"{HOST}:{self._engine.get_rpc_port()}"
         return session, self.into.ctypes.data, self._counters_at
 
-    def connect(self, other: object) -> None:
-        """Keep the other side's addresses; the first write connects."""
-        assert isinstance(other, tuple)
+    def connect(self, other: Any) -> None:
         self._session, self._remote_into, self._remote_counters = other
 
-    def begin(self) -> None:
-        """Begin at the first place."""
-        self._sent = self._taken = 0
-
     def send(self, offset: int) -> None:
-        """Write the payload, and then the counter."""
-        at = self._remote_into + self.place(self._sent)
-        self._sent += 1
+        at = self._remote_into + next(self.targets)
         self._write(self.out.ctypes.data + offset, at, self.loop.size)
         self._written += 1
         self._raise(WRITTEN, self._written)
 
     def receive(self) -> Buffer:
-        """Poll the counter of what was written here."""
-        self._taken_ever += 1
-        self._poll(WRITTEN, self._taken_ever)
-        at = self.place(self._taken)
         self._taken += 1
+        self._poll(WRITTEN, self._taken)
+        at = next(self.arrivals)
         return self.into[at : at + self.loop.size]
 
     def acknowledge(self) -> None:
-        """Write the counter of what was read."""
         self._read += 1
         self._raise(READ, self._read)
 
     def await_acknowledgement(self) -> None:
-        """Poll that counter."""
         self._read += 1
         self._poll(READ, self._read)
 
@@ -115,7 +102,7 @@ def _start(site: Site) -> TwoSides:
         ctypes.CDLL(VERBS)
     except OSError:
         raise NotFound(f"Mooncake needs {VERBS}, which this system lacks") from None
-    return site.two_sides(MooncakeEnd)
+    return in_two_processes(_MooncakeEnd)(site)
 
 
 PEER = Peer(

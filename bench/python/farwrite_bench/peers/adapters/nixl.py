@@ -5,20 +5,20 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import os
+from itertools import cycle, islice
 from typing import Any
 
 from farwrite_bench.peers.end import End, Setup
-from farwrite_bench.peers.loop import ECHO
+from farwrite_bench.peers.loop import Buffer
 from farwrite_bench.peers.peer import PYTHON, Peer
-from farwrite_bench.peers.pool import Buffer
-from farwrite_bench.peers.site import in_two_processes
+from farwrite_bench.peers.sides import in_two_processes
 
 MODULE = "nixl_cu12"
 DATA, ACKNOWLEDGEMENT = b"d", b"a"
 BACKEND = "UCX"
 
 
-class NixlEnd(End):
+class _NixlEnd(End):
     """An agent. Requests are prepared before a loop, and posted again in rotation."""
 
     def __init__(self, setup: Setup) -> None:
@@ -38,13 +38,11 @@ class NixlEnd(End):
         )
 
     @property
-    def address(self) -> object:
+    def address(self) -> Any:
         """The agent's metadata, and where payloads land."""
         return self._agent.get_agent_metadata(), self.into.ctypes.data
 
-    def connect(self, other: object) -> None:
-        """Load the other agent's metadata."""
-        assert isinstance(other, tuple)
+    def connect(self, other: Any) -> None:
         metadata, self._remote_into = other
         name = self._agent.add_remote_agent(metadata)
         self._other = name.decode() if isinstance(name, bytes) else name
@@ -52,14 +50,14 @@ class NixlEnd(End):
     def begin(self) -> None:
         """Prepare a request for each place."""
         self._free()
-        self._sent = self._taken = self._data = self._acknowledgements = 0
+        self._data = self._acknowledgements = 0
         self._under_way: list[Any] = []
         loop = self.loop
-        if self.setup.receives and loop.kind != ECHO:
+        if self.setup.receives and not loop.echoes:
             return
         count = min(loop.transfers, loop.places)
         local, remote = (
-            [(base + self.place(i), loop.size, 0) for i in range(count)]
+            [(base + at, loop.size, 0) for at in islice(loop.offsets(), count)]
             for base in (self.out.ctypes.data, self._remote_into)
         )
         agent = self._agent
@@ -71,11 +69,11 @@ class NixlEnd(End):
             agent.make_prepped_xfer("WRITE", self._lists[0], [i], self._lists[1], [i], DATA)
             for i in range(count)
         ]
+        self._next_request = cycle(self._requests)
 
     def send(self, offset: int) -> None:
         """Post the next request, which is prepared for the place at `offset`."""
-        request = self._requests[self._sent % len(self._requests)]
-        self._sent += 1
+        request = next(self._next_request)
         state = self._agent.transfer(request)
         if state == "PROC":
             self._under_way.append(request)
@@ -83,20 +81,16 @@ class NixlEnd(End):
             raise RuntimeError(f"NIXL cannot post a write: {state}")
 
     def receive(self) -> Buffer:
-        """Poll for the notification of a write."""
         while self._data == 0:
             self._progress()
         self._data -= 1
-        at = self.place(self._taken)
-        self._taken += 1
+        at = next(self.arrivals)
         return self.into[at : at + self.loop.size]
 
     def acknowledge(self) -> None:
-        """Send a notification without bytes."""
         self._agent.send_notif(self._other, ACKNOWLEDGEMENT)
 
     def await_acknowledgement(self) -> None:
-        """Poll for such a notification."""
         while self._acknowledgements == 0:
             self._progress()
         self._acknowledgements -= 1
@@ -139,7 +133,7 @@ PEER = Peer(
     "nixl",
     "NIXL",
     PYTHON,
-    in_two_processes(NixlEnd),
+    in_two_processes(_NixlEnd),
     module=MODULE,
     install="pip install --no-deps 'nixl-cu12>=1.5,<2', or farwrite-bench[nixl], which also takes"
     " PyTorch with CUDA (5 GB)",

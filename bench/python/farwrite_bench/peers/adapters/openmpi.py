@@ -7,10 +7,9 @@ from typing import Any
 
 from farwrite_bench.box.openmpi import HINT, POLLING, find, load_mpi, mpi_ranks
 from farwrite_bench.peers.end import PostingEnd, Setup
+from farwrite_bench.peers.loop import Bytes
 from farwrite_bench.peers.peer import PYTHON, Peer
-from farwrite_bench.peers.pool import Bytes
-from farwrite_bench.peers.sides import TwoSides
-from farwrite_bench.peers.site import Site
+from farwrite_bench.peers.sides import Site, TwoSides
 
 RECEIVER, SENDER = 0, 1
 RANK = "farwrite_bench.peers.mpi_rank"
@@ -18,7 +17,7 @@ ZERO_COPY_BYTES = 2**16
 """From here on the kernel copies once, from process to process."""
 
 
-class MpiEnd(PostingEnd):
+class _MpiEnd(PostingEnd):
     """A rank."""
 
     def __init__(self, setup: Setup) -> None:
@@ -28,22 +27,19 @@ class MpiEnd(PostingEnd):
         self._other = SENDER if setup.receives else RECEIVER
 
     def post_send(self, payload: Bytes, tag: int) -> Any:
-        """Start to send."""
         return self._comm.Isend(payload, self._other, tag)
 
     def post_receive(self, payload: Bytes, tag: int) -> Any:
-        """Start to receive."""
         return self._comm.Irecv(payload, self._other, tag)
 
     def wait(self, request: Any) -> None:
-        """Wait; it polls."""
         request.Wait()
 
 
 def _start(site: Site) -> TwoSides:
     openmpi = dataclasses.replace(find(), options=POLLING)
-    receiver, sender = site.stack.enter_context(mpi_ranks(openmpi, 2, site.log("ranks"), RANK))
-    sides = site.two_sides(MpiEnd, controls=(receiver, sender))
+    ranks = site.stack.enter_context(mpi_ranks(openmpi, 2, site.log("ranks"), RANK))
+    sides = site.two_sides(_MpiEnd, ranks)
     sides.settings = f"{openmpi.settings()}; Isend, and Irecv posted ahead"
     return sides
 

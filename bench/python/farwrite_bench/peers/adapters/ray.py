@@ -7,19 +7,18 @@ import importlib
 import os
 import socket
 import threading
-from collections import deque
-from collections.abc import Iterable
+import traceback
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from farwrite_bench.cluster.child import Failure
 from farwrite_bench.cluster.control import START_SECONDS, Control
-from farwrite_bench.peers.end import End, Setup
-from farwrite_bench.peers.loop import ECHO, Opened
+from farwrite_bench.peers.end import CallingEnd, Setup
+from farwrite_bench.peers.loop import Buffer, Bytes
 from farwrite_bench.peers.peer import PYTHON, Peer
-from farwrite_bench.peers.pool import Buffer, Bytes
-from farwrite_bench.peers.sides import TwoSides, expect
-from farwrite_bench.peers.site import Site
+from farwrite_bench.peers.side import follow
+from farwrite_bench.peers.sides import Site, TwoSides
 
 SOCKET = "ray-receiver"
 STORE_PER_POOL = 1.5
@@ -30,8 +29,19 @@ INLINE_BYTES = 100 * 2**10
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
-class Receiver:
-    """The actor. A thread of it follows the command's orders, and Ray calls `take`."""
+class ReceiverEnd(CallingEnd):
+    """The end in the actor's process."""
+
+    latest: ReceiverEnd
+    """The actor's end, in its process."""
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        ReceiverEnd.latest = self
+
+
+class Actor:
+    """The receiver. A thread of it follows the command's orders, and Ray calls `take`."""
 
     def connect(self, path: str) -> int:
         """Connect to the command; return this process's id."""
@@ -42,55 +52,29 @@ class Receiver:
         return os.getpid()
 
     def _follow(self, control: Connection) -> None:
-        from farwrite_bench.peers.side import follow_to_the_end
-
-        follow_to_the_end(control)
+        try:
+            follow(control)
+        except EOFError:
+            pass  # the command has what it wanted
+        except Exception as error:
+            traceback.print_exc()
+            with contextlib.suppress(OSError):
+                control.send(Failure(f"{type(error).__name__}: {error}"))
 
     def take(self, payload: Bytes) -> Bytes | None:
         """Read a payload, and return the echo, if there is one."""
-        return _ends[0].take(payload)
+        end = ReceiverEnd.latest
+        echo = end.take(payload)
+        return None if echo is None else end.out[echo : echo + end.loop.size]
 
 
-_ends: list[ReceiverEnd] = []
-"""The actor's end, in its process."""
-
-
-class ReceiverEnd(End):
-    """The end in the actor's process."""
-
-    def __init__(self, setup: Setup) -> None:
-        super().__init__(setup)
-        self._done = threading.Event()
-        self._left = 0
-        _ends[:] = [self]
-
-    def begin(self) -> None:
-        """Count the calls of the loop down."""
-        self._left = self.loop.transfers
-        self._done.clear()
-
-    def take(self, payload: Bytes) -> Bytes | None:
-        """Handle a call, in the actor's main thread."""
-        assert self.taker is not None
-        echo = self.taker.prepare()  # inside its time: nothing calls this side between two calls
-        self.taker.take(payload)
-        self._left -= 1
-        if self._left == 0:
-            self._done.set()
-        return self.out[echo : echo + self.loop.size] if self.loop.kind == ECHO else None
-
-    def serve(self) -> None:
-        """Wait until the actor has taken all payloads."""
-        self._done.wait()
-
-
-class SenderEnd(End):
+class _SenderEnd(CallingEnd):
     """The end in the driver's process, which starts Ray and the actor."""
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self._ray: Any = importlib.import_module("ray")
-        store = int(STORE_PER_POOL * setup.out.bytes)
+        store = int(STORE_PER_POOL * setup.pools.out.bytes)
         self._ray.init(
             address="local",
             num_cpus=2,
@@ -100,7 +84,7 @@ class SenderEnd(End):
             _node_ip_address="127.0.0.1",
             _temp_dir=setup.folder,
         )
-        self._actor = self._ray.remote(Receiver).remote()
+        self._actor = self._ray.remote(Actor).remote()
         path = str(Path(setup.folder) / SOCKET)
         self._receiver = self._ray.get(self._actor.connect.remote(path), timeout=START_SECONDS)
         self.settings = (
@@ -108,34 +92,18 @@ class SenderEnd(End):
             f" store of {store / 2**20:.0f} MiB, no dashboard"
         )
 
-    def exchange(self, offset: int) -> Buffer:
-        """Call, and return the result."""
-        answer: Buffer = self._ray.get(self._call(offset))
+    def call(self, offset: int) -> Any:
+        return self._actor.take.remote(self.out[offset : offset + self.loop.size])
+
+    def result(self, call: Any) -> Buffer:
+        answer: Buffer = self._ray.get(call)
         return answer
-
-    def deliver(self, offset: int) -> None:
-        """Call, and wait."""
-        self._ray.get(self._call(offset))
-
-    def stream(self, offsets: Iterable[int]) -> None:
-        """Keep a window of calls under way."""
-        calls: deque[Any] = deque()
-        for offset in offsets:
-            if len(calls) == self.loop.window:
-                self._ray.get(calls.popleft())
-            calls.append(self._call(offset))
-        self._ray.get(list(calls))
-
-    def _call(self, offset: int) -> Any:
-        payload = self.out[offset : offset + self.loop.size]
-        return self._actor.take.remote(payload)
 
     def helpers_cpu_seconds(self) -> float:
         """Add up Ray's own processes, and its other workers."""
         return sum(_cpu_seconds(each) for each in _descendants(os.getpid(), self._receiver))
 
     def close(self) -> None:
-        """End Ray, with the actor."""
         self._ray.shutdown()
 
 
@@ -170,16 +138,14 @@ def _start(site: Site) -> TwoSides:
     listener.bind(str(site.folder / SOCKET))
     listener.listen(1)
     sender = site.task("sender", VARIABLES)
-    sender.send(site.beginning(SenderEnd, receives=False))
-    opened = expect(Opened, sender.receive(START_SECONDS))
+    site.open(sender, _SenderEnd, receives=False)
+    sender_opened = sender.receive(START_SECONDS)
     line, _ = listener.accept()  # the actor had connected before
-    line.settimeout(None)
     receiver = Control(Connection(line.detach()), f"{site.key}, receiver", site.log("sender"))
     site.stack.callback(receiver.close)
-    receiver.send(site.beginning(ReceiverEnd, receives=True))
-    also = expect(Opened, receiver.receive(START_SECONDS))
-    ground = site.ground
-    return TwoSides.connect(receiver, sender, (also, opened), ground.pool_bytes, ground.window)
+    site.open(receiver, ReceiverEnd, receives=True)
+    opened = (receiver.receive(START_SECONDS), sender_opened)
+    return TwoSides(receiver, sender, opened, site.ground.plan.pool_bytes)
 
 
 PEER = Peer(

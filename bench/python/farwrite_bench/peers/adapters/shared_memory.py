@@ -6,13 +6,15 @@ import contextlib
 import platform
 from multiprocessing import resource_tracker
 from multiprocessing.shared_memory import SharedMemory
+from typing import Any
 
 import numpy as np
 
 from farwrite_bench.peers.end import End, Setup
+from farwrite_bench.peers.loop import Buffer
 from farwrite_bench.peers.peer import PYTHON, Peer
-from farwrite_bench.peers.pool import ECHO_BYTES, Buffer
-from farwrite_bench.peers.site import in_two_processes
+from farwrite_bench.peers.pool import ECHO_BYTES
+from farwrite_bench.peers.sides import in_two_processes
 
 COUNTERS_BYTES = 4096
 LINE_WORDS = 32
@@ -21,7 +23,7 @@ TO_RECEIVER, TO_SENDER, READ = 0, LINE_WORDS, 2 * LINE_WORDS
 """The counters of payloads that were copied in, by direction, and of those that were read."""
 
 
-class SharedEnd(End):
+class _SharedEnd(End):
     """One side of a segment: counters, the place of echoes, and the places of payloads.
 
     A side copies a payload into the segment, and then raises a counter that the other side polls.
@@ -37,18 +39,16 @@ class SharedEnd(End):
         super().__init__(setup)
         self._memory: SharedMemory | None = None
         if setup.receives:
-            size = COUNTERS_BYTES + ECHO_BYTES + setup.into.bytes
+            size = COUNTERS_BYTES + ECHO_BYTES + setup.pools.into.bytes
             self._memory = SharedMemory(create=True, size=size)
 
     @property
-    def address(self) -> object:
-        """The name of the segment."""
+    def address(self) -> Any:
         return None if self._memory is None else self._memory.name
 
-    def connect(self, other: object) -> None:
-        """Map the segment."""
+    def connect(self, other: Any) -> None:
         if self._memory is None:
-            self._memory = SharedMemory(str(other))
+            self._memory = SharedMemory(other)
             # Python 3.12 and older think that this process has to remove the segment.
             resource_tracker.unregister(f"/{other}", "shared_memory")
         buffer = self._memory.buf
@@ -63,37 +63,27 @@ class SharedEnd(End):
             (TO_SENDER, TO_RECEIVER) if self.setup.receives else (TO_RECEIVER, TO_SENDER)
         )
         self._source = self.out.data
-        self._sent_ever = self._taken_ever = self._read_ever = 0
-
-    def begin(self) -> None:
-        """Begin at the first place."""
-        self._sent = self._taken = 0
+        self._sent = self._taken = self._read = 0
 
     def send(self, offset: int) -> None:
-        """Copy into the next place, and raise the counter."""
-        at, size = self.place(self._sent), self.loop.size
-        self._sent += 1
+        at, size = next(self.targets), self.loop.size
         self._there[at : at + size] = self._source[offset : offset + size]
-        self._sent_ever += 1
-        self._counters[self._mine] = self._sent_ever
+        self._sent += 1
+        self._counters[self._mine] = self._sent
 
     def receive(self) -> Buffer:
-        """Poll the counter of the other side."""
-        self._taken_ever += 1
-        self._poll(self._theirs, self._taken_ever)
-        at = self.place(self._taken)
         self._taken += 1
+        self._poll(self._theirs, self._taken)
+        at = next(self.arrivals)
         return self._here[at : at + self.loop.size]
 
     def acknowledge(self) -> None:
-        """Raise the counter of what was read."""
-        self._read_ever += 1
-        self._counters[READ] = self._read_ever
+        self._read += 1
+        self._counters[READ] = self._read
 
     def await_acknowledgement(self) -> None:
-        """Poll that counter."""
-        self._read_ever += 1
-        self._poll(READ, self._read_ever)
+        self._read += 1
+        self._poll(READ, self._read)
 
     def _poll(self, counter: int, wanted: int) -> None:
         counters = self._counters
@@ -111,7 +101,7 @@ PEER = Peer(
     "shared-memory",
     "multiprocessing.shared_memory",
     PYTHON,
-    in_two_processes(SharedEnd),
+    in_two_processes(_SharedEnd),
     copies=lambda _: 1,
     ahead="a hand-made ring for two processes that trust each other: no check of bounds, no peer"
     " that may die, no thread",

@@ -11,12 +11,12 @@ import statistics
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 from farwrite.errors import NotFound
 from farwrite_bench.cache import cache_folder
-from farwrite_bench.peers.peer import CPP, Latency, Peer, Stream
-from farwrite_bench.peers.site import Site
+from farwrite_bench.peers.peer import BANDWIDTH, CPP, LATENCY, Figures, Peer
+from farwrite_bench.peers.plan import WINDOW
+from farwrite_bench.peers.sides import Site
 from farwrite_bench.program import Program
 
 WAYS = {"tag": "tag", "putflag": "put+flag"}
@@ -34,10 +34,10 @@ BUILD_SECONDS = 300
 class UcxLoops:
     """The running program. Each size takes the better of the two ways, in either loop."""
 
-    def __init__(self, program: Program, window: int) -> None:
+    def __init__(self, program: Program) -> None:
         identity = program.answer()
-        self._program, self._window = program, window
-        self._latency_way = self._stream_way = next(iter(WAYS))
+        self._program = program
+        self._ways = dict.fromkeys((LATENCY, BANDWIDTH), next(iter(WAYS)))
         self._seed = 0
         chosen = ", ".join(f"{name}={value}" for name, value in settings().items())
         self.settings = f"UCX {identity['version']}, {identity['library']}; {chosen}"
@@ -45,34 +45,24 @@ class UcxLoops:
     @property
     def variant(self) -> str:
         """The ways that are measured."""
-        ways = dict.fromkeys(WAYS[way] for way in (self._latency_way, self._stream_way))
-        return "; streams ".join(ways)
+        return "; streams ".join(dict.fromkeys(WAYS[way] for way in self._ways.values()))
 
     def prepare(self, size: int) -> None:
         """Choose the better way."""
         few = 8 if size >= 2**20 else 200
-        times: dict[str, float] = {}
-        rates: dict[str, float] = {}
+        seconds: dict[str, dict[str, float]] = {LATENCY: {}, BANDWIDTH: {}}
         for way in (*WAYS, *WAYS):  # the first turn of each takes memory for the first time
-            self._latency_way = self._stream_way = way
-            times[way] = statistics.median(self.latency(size, few).samples_us)
-            rates[way] = few / self.stream(size, few).seconds
-        self._latency_way = min(times, key=times.__getitem__)
-        self._stream_way = max(rates, key=rates.__getitem__)
+            self._ways = dict.fromkeys(seconds, way)
+            seconds[LATENCY][way] = statistics.median(self.run(LATENCY, size, few).samples_us)
+            seconds[BANDWIDTH][way] = self.run(BANDWIDTH, size, few).seconds
+        self._ways = {kind: min(took, key=took.__getitem__) for kind, took in seconds.items()}
 
-    def latency(self, size: int, transfers: int) -> Latency:
-        """Make transfers one at a time."""
-        found = self._run(self._latency_way, "latency", size, transfers, 1)
-        return Latency(found["samples_us"], found["bad"])
-
-    def stream(self, size: int, transfers: int) -> Stream:
-        """Make transfers, the window at a time."""
-        found = self._run(self._stream_way, "bandwidth", size, transfers, self._window)
-        return Stream(transfers, found["seconds"], found["cpu_seconds"], found["bad"])
-
-    def _run(self, way: str, kind: str, size: int, transfers: int, window: int) -> dict[str, Any]:
+    def run(self, kind: str, size: int, transfers: int) -> Figures:
+        """Make the transfers of a loop."""
         self._seed += 1
-        return self._program.ask(way, kind, size, transfers, window, self._seed)
+        window = 1 if kind == LATENCY else WINDOW
+        order = (self._ways[kind], kind, size, transfers, window, self._seed)
+        return Figures(**self._program.ask(*order))
 
 
 def settings() -> dict[str, str]:
@@ -157,9 +147,9 @@ def _compile(command: list[str]) -> None:
 
 def _start(site: Site) -> UcxLoops:
     library = find_library()
-    command = [str(build(library)), str(site.ground.pool_bytes)]
+    command = [str(build(library)), str(site.ground.plan.pool_bytes)]
     program = Program("bench peers", "the UCX program", command, environment(library))
-    return UcxLoops(site.stack.enter_context(program), site.ground.window)
+    return UcxLoops(site.stack.enter_context(program))
 
 
 PEER = Peer(

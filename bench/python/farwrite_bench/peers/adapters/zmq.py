@@ -7,16 +7,16 @@ import importlib
 from typing import Any
 
 from farwrite_bench.peers.end import End, Setup
+from farwrite_bench.peers.loop import Buffer
 from farwrite_bench.peers.peer import PYTHON, Peer
-from farwrite_bench.peers.pool import Buffer
-from farwrite_bench.peers.site import in_two_processes
+from farwrite_bench.peers.sides import in_two_processes
 
 ZERO_COPY_BYTES = 64 * 2**10
 """From here on a message without a copy is faster (pyzmq's own ``zmq.COPY_THRESHOLD``)."""
 ACKNOWLEDGEMENT = b"\0" * 8
 
 
-class ZmqEnd(End):
+class _ZmqEnd(End):
     """A PAIR socket."""
 
     def __init__(self, setup: Setup) -> None:
@@ -38,8 +38,7 @@ class ZmqEnd(End):
     def _endpoint(self) -> str:
         return f"ipc://{self.setup.folder}/zmq"
 
-    def connect(self, other: object) -> None:
-        """Connect the sender's socket."""
+    def connect(self, other: Any) -> None:
         if not self.setup.receives:
             self._socket.connect(self._endpoint)
 
@@ -62,19 +61,15 @@ class ZmqEnd(End):
         return view
 
     def release(self) -> None:
-        """Let the library free the message."""
         self._frame = None
 
     def acknowledge(self) -> None:
-        """Send a message of 8 bytes."""
         self._socket.send(ACKNOWLEDGEMENT)
 
     def await_acknowledgement(self) -> None:
-        """Receive it."""
         self._socket.recv()
 
     def close(self) -> None:
-        """Close the socket and the context."""
         with contextlib.suppress(self._zmq.ZMQError):
             self._context.destroy(linger=0)
 
@@ -88,7 +83,7 @@ PEER = Peer(
     "zmq",
     "pyzmq",
     PYTHON,
-    in_two_processes(ZmqEnd),
+    in_two_processes(_ZmqEnd),
     module="zmq",
     install="pip install 'pyzmq>=27,<28', or farwrite-bench[zmq]",
     copies=_copies,
