@@ -1,4 +1,4 @@
-"""Ways to hand a model to many readers of one host: over a box, a file, or shared memory.
+"""Ways to hand a model to many readers on one host: over a box, a file, or shared memory.
 
 A publisher and its readers count versions from 1 on. Every element of version n is n, so a reader
 detects an old or a torn version.

@@ -76,7 +76,7 @@ class _Alive:
         if peer.is_missing():
             self._result.missing[peer.key] = f"no module {peer.module}"
             return
-        # All end with the ground's stack, also when an error of the benchmark itself ends it.
+        # All end with the ground's stack, even when an error of the benchmark itself ends it.
         stack = self._ground.stack.enter_context(contextlib.ExitStack())
         self._stacks[peer.key] = stack
         with self.watching(peer.key, None):
