@@ -68,7 +68,7 @@ class Remembered:
         """Whether the file was clean; it is then remembered for as long again."""
         try:
             (CLEAN / name).stat()
-        except OSError:  # also if another user's
+        except OSError:  # even if another user's
             return False
         self.add(name)
         return True

@@ -58,7 +58,7 @@ Status RawTcpPath::send(std::uint32_t lane, const void* data, std::uint64_t byte
     if (errno != EAGAIN && errno != EINTR) return broken("send failed");
     if (stage_.given_up() || deadline.expired())
       return broken("the other process receives nothing");
-    // The sender blocks also if receivers poll. A polling sender would send small pieces and would
+    // The sender blocks even if receivers poll. A polling sender would send small pieces and would
     // contend with the receiver for the socket's lock.
     pollfd entry{sockets_[lane], POLLOUT, 0};
     ::poll(&entry, 1, 100);

@@ -88,7 +88,7 @@ typedef struct fw_device_options {
   uint64_t receive_limit_per_peer;  ///< memory that one peer may write
   const char* verbs;  ///< settings of farwrite::VerbsOptions: "device=mlx5_0,gid_index=3"
   const char* name;   ///< name of this device in its peers' messages, beside its endpoint
-  /// 1: if token is NULL, peers prove the cookie on the loopback and nothing at other addresses.
+  /// 1: if token is NULL, peers need the cookie on the loopback and nothing at other addresses.
   uint32_t open_elsewhere;
   /// 1: the variables of the environment that docs/reference/options.md lists for the plug-in
   /// override the fields above.
@@ -310,7 +310,7 @@ typedef struct fw_tensor_handlers {
   /// Counts a slot that was opened on demand (1), or could not be opened for want of memory (0).
   void (*on_slot)(int opened);
   /// Runs `work(work_context)` once, after `delay_ns`. Work without a delay may wait for the peer;
-  /// other work does not. Called from any thread, also after on_end.
+  /// other work does not. Called from any thread, even after on_end.
   void (*run_later)(uint64_t delay_ns, void (*work)(void* work_context), void* work_context);
 } fw_tensor_handlers;
 

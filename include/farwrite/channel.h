@@ -62,7 +62,7 @@ enum class Direction : std::uint8_t {
 enum class PeerState : std::uint8_t {
   kAlive,   ///< sent something within the detection time
   kSilent,  ///< sent nothing for the detection time; quarantined, may come back
-  kClosed,  ///< the peer or this side closed the channel in good order
+  kClosed,  ///< the peer or this side closed the channel normally
   kDead,    ///< the peer's death is proven
 };
 
@@ -117,7 +117,7 @@ struct ChannelStats {
 ///   - flush() means remote_visible for every earlier write of this channel.
 ///   - write_with_notify(tag): when the target takes the notification, every byte of that write is
 ///     visible to the target's CPU.
-///   - A peer that closes in good order: an operation that it has taken still ends well. The others
+///   - A peer that closes normally: an operation that it has taken still ends well. The others
 ///     end with kUnavailable, at the latest after the detection time.
 ///   - The death of a peer poisons its channels: every pending operation ends with an error within
 ///     the detection time. A silent peer leaves operations pending, because it may come back.

@@ -1,7 +1,7 @@
 /// @file
 /// Byte streams over a channel: what a byte transport under an RPC library needs (AR-gRPC, papers
 /// O1 to O3). Short slices travel in messages; long ones are lent, and the receiver reads them.
-/// Short slices, and long ones that lie one behind the other in memory, share a message and a lend.
+/// Short slices, and long ones that lie one after another in memory, share a message and a lend.
 ///
 /// Bytes of one stream arrive in order, whole and once. Streams of one channel are independent of
 /// each other, apart from the channel's lanes: a stream keeps to one lane.

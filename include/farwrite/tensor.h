@@ -216,7 +216,7 @@ class FARWRITE_API TensorReceiver {
   std::shared_ptr<transfer::ReceiverState> state_;
 };
 
-/// The sending end of an edge. Copies share the sender. Only close() ends the stream in good order:
+/// The sending end of an edge. Copies share the sender. Only close() ends the stream normally:
 /// a sender whose last handle goes before abandons it. Thread-safe. Tensors that several threads
 /// send at the same time arrive in an unspecified order.
 class FARWRITE_API TensorSender {

@@ -64,7 +64,7 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
 
     def __init__(self, native: _farwrite.Channel, device: _farwrite.Device) -> None:
         self._native = native
-        # Not kept alive: the device closes with its last user, also while channels are held.
+        # Not kept alive: the device closes with its last user, even while channels are held.
         self._device = weakref.ref(device)
         self._closed = False
         self.doorbells: dict[AbstractEventLoop, Doorbell] = {}  # of tasks that wait for it

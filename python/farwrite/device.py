@@ -158,8 +158,8 @@ class Device(Closing, elsewhere="open a Device in the other process"):
         Unavailable, DeadlineExceeded
             If no device answers, or no fabric reaches the peer; the message gives the cause.
         Unauthenticated
-            If the tokens differ; the message names the source of each. Also if `endpoint` is not on
-            the loopback and this device has no `token`.
+            If the tokens differ; the message names the source of each. Also raised if `endpoint`
+            is not on the loopback and this device has no `token`.
         """
         address = text("connect", "endpoint", endpoint)
         native = self._native.connect(address, seconds("connect", timeout))

@@ -131,7 +131,7 @@ class PeerState(enum.Enum):
     SILENT = "silent"
     """The peer sent nothing for the detection time. It may resume."""
     CLOSED = "closed"
-    """The peer or this process closed the channel in good order."""
+    """The peer or this process closed the channel normally."""
     DEAD = "dead"
     """The death of the peer is proven, before or after the channel was closed."""
 

@@ -14,7 +14,7 @@
 //
 // A slot's stamp guards its epoch as well. When a change gives the slot another epoch, the epoch is
 // 0 while the stamp goes from the old version to the new one. So a stamp and an epoch that is not 0
-// belong together if neither has changed when they are read again, also while the bytes change.
+// belong together if neither has changed when they are read again, even while the bytes change.
 //
 // The stamps of a slot and of its chunks are odd before its buffer's number changes, and until a
 // change has filled the buffer. So a number and an even stamp belong together in the same way.

@@ -141,7 +141,7 @@ Status SegmentState::fetch(MutableByteView out, const RemoteRegion& region, std:
 
 Status SegmentState::load(std::uint64_t at, std::uint64_t* words, std::size_t count,
                           const core::Deadline& deadline) const {
-  // Also where the memory is mapped: what a callback may do is the same on every fabric.
+  // Even where the memory is mapped: what a callback may do is the same on every fabric.
   FARWRITE_RETURN_IF_ERROR(client_->check_wait());
   if (const std::byte* const memory = mapped()) {
     FARWRITE_RETURN_IF_ERROR(client_->check("read"));

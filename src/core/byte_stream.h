@@ -21,7 +21,7 @@ class ByteStream {
   enum class State {
     kMoved,  // `bytes` moved, at least one
     kWait,   // not now: wait on fd()
-    kEnded,  // over: `error` is an errno, 0 when the peer ended it in good order
+    kEnded,  // over: `error` is an errno, 0 when the peer ended it normally
   };
   struct Moved {
     State state = State::kWait;

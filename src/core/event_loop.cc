@@ -228,7 +228,7 @@ void EventLoop::State::remove_fd(int fd) {
     watches_.erase(watch);
     watch_of_fd_.erase(found);
   }
-  // Also when something else has just removed it: the promise is made to both.
+  // Even when something else has just removed it: the promise is made to both.
   wait_while_running([fd](const Turn& turn) { return turn.fd == fd; });
 }
 

@@ -191,12 +191,12 @@ constexpr std::array kPluginOptions = {
            {}, "auto", kTracings},
     Option{"", "FARWRITE_TF_LANDING", kInPlugin, kSwitch, nullptr,
            "Whether tensors of a known size are written into memory that their receiver has"
-           " waiting, where memory cannot be mapped. off, on the sender: each is offered, and"
+           " prepared, where memory cannot be mapped. off, on the sender: each is offered, and"
            " read.",
            {}, "on"},
     Option{"", "FARWRITE_TF_CONTROL", kInPlugin, kSwitch, nullptr,
-           "Whether TensorFlow's calls of every step go by Farwrite to a task that has the plug-in."
-           " off: all control calls go by gRPC.",
+           "Whether TensorFlow's calls of every step go over Farwrite to a task that has the plug-in."
+           " off: all control calls go over gRPC.",
            {}, "on"},
     Option{"", "FARWRITE_TF_SUMMARY", kInPlugin, kFile, nullptr,  // Python's: farwrite.run.summary
            "When it exits, each process writes its counters to FILE.<pid>.json and its edges to"

@@ -1,8 +1,8 @@
 // SHA-256 (FIPS 180-4), HMAC-SHA-256 (RFC 2104, RFC 4231) and the kernel's random bytes.
 //
 // Our own code because the core must not link anything: one wheel serves machines with any OpenSSL
-// or with none. It proves the shared token at connect time, some hundred bytes for each peer; it is
-// not meant for bulk data. All functions are thread-safe.
+// or with none. It serves the proof of the token at connect time, about a hundred bytes for each
+// peer; it is not meant for bulk data. All functions are thread-safe.
 #pragma once
 
 #include <array>

@@ -44,7 +44,7 @@ class ChannelLife {
   // Why nothing comes from the peer any more; ok while something may.
   Status peer_reason() const;
   bool left_in_good_order() const;
-  // It has closed in good order and lives: it keeps what we hold leases on.
+  // It has closed normally and lives: it keeps what we hold leases on.
   bool peer_lingers() const;
   // Its death is proven, however it left.
   void peer_is_gone() { peer_gone_.store(true); }

@@ -41,7 +41,7 @@ class ChannelLink {
   void set(std::unique_ptr<fabric::Link> link) { link_.store(link.release()); }
   fabric::Link* get() const { return link_.load(std::memory_order_acquire); }
 
-  // What the link counts, also after its end.
+  // What the link counts, even after its end.
   fabric::LinkCounters counters() const {
     const Use link(*this);
     return link ? link->counters() : last_counters_;

@@ -115,7 +115,7 @@ Result<std::shared_ptr<RemoteRegionState>> ChannelState::open(const RegionDescri
 Result<std::shared_ptr<fabric::RemoteWindow>> ChannelState::import(
     const RegionDescriptor& descriptor, core::Deadline deadline) {
   while (true) {
-    // The caller's pass through gate_ keeps the link. What is mapped already is reached also after
+    // The caller's pass through gate_ keeps the link. What is mapped already is reached even after
     // the peer's end.
     auto window =
         link_.get()->import(descriptor, deadline.earlier(core::Deadline::after(kFabricTurn)));

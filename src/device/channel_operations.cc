@@ -29,7 +29,7 @@ Completion ChannelOperations::post_lowered(std::uint32_t lane, const fabric::Ope
 Completion ChannelOperations::post_to_link(std::uint32_t lane, const fabric::Operation& operation) {
   Completion completion = link_.get()->lane(lane).post(operation);
   if (completion.done()) return completion;
-  // What is read from a peer that then closes in good order still comes; its lane's end ends it.
+  // What is read from a peer that then closes normally still comes; its lane's end ends it.
   const bool reads = operation.kind == fabric::OperationKind::kRead;
   pending_.add(completion.state(), reads && !maps_peer_memory_
                                        ? PendingOperations::Kind::kAwaitedReads

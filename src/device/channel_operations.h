@@ -51,7 +51,7 @@ class ChannelOperations {
   Completion post_to_link(std::uint32_t lane, const fabric::Operation& operation);
   // Called back with no call of the channel under way, perhaps after its end.
   Completion post_lowered(std::uint32_t lane, const fabric::Operation& operation);
-  // The peer has gone; whether what is pending may still end well: a peer that closed in good order
+  // The peer has gone; whether what is pending may still end well: a peer that closed normally
   // took what it received, and its answers may be on their way.
   bool may_still_end() const;
 

@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 4> kPeerEvents = {"peer alive", "peer sil
 
 bool is_over(PeerState state) { return state == PeerState::kClosed || state == PeerState::kDead; }
 
-// Of a peer's end. In good order or with its process it ends at the end of every job; operations
+// Of a peer's end. Normally or with its process it ends at the end of every job; operations
 // that wait for the peer get an error.
 core::LogLevel level_of(PeerState end, const Status& reason, bool good_order) {
   if (end == PeerState::kDead || good_order) return core::LogLevel::kDebug;

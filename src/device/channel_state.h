@@ -161,7 +161,7 @@ class ChannelState final : public fabric::LinkObserver,
   Status find_gpu(fabric::Operation& operation) const;
   // Through send memory.
   Completion post_staged(std::uint32_t lane, fabric::Operation operation);
-  // A peer that closed in good order keeps what we hold leases on, and lets us read it.
+  // A peer that closed normally keeps what we hold leases on, and lets us read it.
   bool may_still_read(const RemoteRegionState* remote, const fabric::Operation& operation) const;
   Status reach(RemoteRegionState& remote, std::string_view operation, core::Deadline deadline);
 

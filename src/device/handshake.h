@@ -1,4 +1,4 @@
-// Handshake: two devices meet over TCP, prove the token, and choose a fabric.
+// Handshake: two devices meet over TCP, prove that they have the token, and choose a fabric.
 //
 //   connecting side                                   accepting side
 //   HELLO {versions, uuid, epoch, nonce, fabrics} -->

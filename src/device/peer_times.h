@@ -26,7 +26,7 @@ class PeerTimes {
   // Once.
   bool take_due_cut() { return is_due(cut_due_ns_) && cut_due_ns_.exchange(0) != 0; }
 
-  // What is still pending ends after this, because the peer closed in good order.
+  // What is still pending ends after this, because the peer closed normally.
   void abandon_after(std::chrono::nanoseconds time) { abandon_due_ns_.store(due_after(time)); }
   bool abandon_is_due() const { return is_due(abandon_due_ns_); }
 

@@ -16,7 +16,7 @@ class PendingOperations {
  public:
   enum class Kind {
     kUntilTheEnd,   // of the peer, or of the channel
-    kAwaitedReads,  // a peer that has closed in good order still answers them
+    kAwaitedReads,  // a peer that has closed normally still answers them
   };
 
   void add(const std::shared_ptr<core::CompletionState>& operation, Kind kind);

@@ -2,7 +2,7 @@
 //
 // A Fabric belongs to a device, a Link (link.h) to a channel, a Lane (lane.h) to a link. Nothing in
 // these headers knows names, leases, tensors or processes' identities: the device layer above has
-// done the handshake and proved the token before attach() is called.
+// done the handshake and checked the token before attach() is called.
 //
 // Threads: every method may be called from any thread. Callbacks (sink, observer, completions) run
 // without a fabric lock held.

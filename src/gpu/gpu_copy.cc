@@ -31,7 +31,7 @@ cuda::DevicePointer pointer(const void* address) {
 struct CopyStream {
   cuda::Stream stream = nullptr;
   cuda::Event polled = nullptr;
-  cuda::Event blocking = nullptr;  // it costs an interrupt, also if nothing blocks
+  cuda::Event blocking = nullptr;  // it costs an interrupt, even if nothing blocks
 };
 
 // The streams of all GPUs that no copy uses now, kept until the process ends. Thread-safe.

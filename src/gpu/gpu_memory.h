@@ -1,4 +1,4 @@
-// GpuMemory: memory of a GPU that processes of one host share, mapped in this process.
+// GpuMemory: memory of a GPU that processes on one host share, mapped in this process.
 #pragma once
 
 #include <cstddef>

@@ -30,7 +30,7 @@ bool is_borrowed(const grpc_slice& slice) {
 }
 
 // The owner of borrowed bytes may free them once the write is done, and the stream may need them
-// longer. The copies lie one behind the other, so that they can share a lend.
+// longer. The copies lie one after another, so that they can share a lend.
 void copy_borrowed(grpc_slice_buffer& buffer) {
   const std::size_t count = buffer.count;
   std::size_t bytes = 0;

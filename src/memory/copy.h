@@ -13,7 +13,8 @@ namespace farwrite::memory {
 Status check_copy_kernel_variable();
 
 // The place of the kernel to use, by the probed rates. memcpy, unless a kernel that this CPU runs
-// was probed to be clearly faster; so also if nothing was probed, because the machine was too busy.
+// was probed to be clearly faster; this holds even if nothing was probed, because the machine was
+// too busy.
 std::size_t fastest_kernel(const std::vector<CopyKernel>& kernels);
 
 }  // namespace farwrite::memory

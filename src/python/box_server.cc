@@ -50,7 +50,7 @@ class Draft {
 
   MutableByteView bytes() const { return draft_.bytes; }
   std::uint64_t commit(bool new_epoch, std::uint64_t fence) {
-    ended_ = true;  // also if it fails
+    ended_ = true;  // even if it fails
     return value_or_raise(without_gil([&] { return server_->commit(draft_, new_epoch, fence); }));
   }
   void drop() {

@@ -5,7 +5,7 @@
 // them. Both bounds are the sender's own care; the receiver checks the first one.
 //
 // A frame gathers as many slices as one message and one lent region can carry. Long slices share a
-// region if they lie one behind the other in the device's memory, or are copied to such memory.
+// region if they lie one after another in the device's memory, or are copied to such memory.
 #pragma once
 
 #include <cstdint>

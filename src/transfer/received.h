@@ -34,7 +34,7 @@ class Received {
 // Memory of the C++ heap, 64-byte aligned. Its pages are the kernel's until they are written.
 Result<TensorMemory> allocate_on_heap(std::uint64_t bytes);
 
-// Keeps memory that a transfer may still touch, also after the waiting for it has ended. Settled
+// Keeps memory that a transfer may still touch, even after the waiting for it has ended. Settled
 // ones go with the next call.
 void keep_until_settled(const Completion& completion, std::shared_ptr<void> memory);
 

@@ -1,4 +1,4 @@
-// What is logged of a peer's end: one debug line if it ends in good order or with its process, a
+// What is logged of a peer's end: one debug line if it ends normally or with its process, a
 // warning that names it if it falls silent.
 #include <unistd.h>
 

@@ -80,7 +80,7 @@ struct FarHandles {
     FARWRITE_REQUIRE(pushed == 1);
   }
 
-  // Everything, in good order.
+  // Everything, normally.
   void close() {
     (void)sender.close(kShort);
     (void)receiver.close(kShort);

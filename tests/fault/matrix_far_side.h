@@ -24,7 +24,7 @@ class FarSide {
   virtual void kill() = 0;
   virtual void stop() = 0;  // not of a thread
   virtual void resume() = 0;
-  // Closes all it has, in good order.
+  // Closes all it has, normally.
   virtual void close() = 0;
 };
 

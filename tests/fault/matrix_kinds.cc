@@ -61,7 +61,7 @@ const std::map<std::string, std::string>& faults() {
       {"none", "nothing happened"},
       {"killed", "its peer was killed"},
       {"stopped", "its peer does not run (SIGSTOP)"},
-      {"closed", "its peer closed, in good order"},
+      {"closed", "its peer closed normally"},
       {"shut", "its own handle was closed"},
       {"parent", "the device, client or server that it belongs to was closed"},
       {"descriptors", "this process has no descriptor left"},

@@ -130,7 +130,7 @@ class PeerProcess:
             self.signal(signal.SIGCONT)
 
     def end(self) -> None:
-        """Let the process end in good order."""
+        """Let the process end normally."""
         self._orders.close()
         self._answers.close()
         try:

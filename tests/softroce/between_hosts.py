@@ -39,7 +39,7 @@ SIZES = (
     *(1, 127, 128, 129, 4095, 4096, 4097, 8191, 8192, 8193),
     *(65_535, 65_537, 1_000_003, (8 << 20) + 4097),
 )
-# One behind the other, hence at addresses of every kind.
+# One after another, hence at addresses of every kind.
 PLACES = [(sum(SIZES[:number]), size) for number, size in enumerate(SIZES)]
 POOL_BYTES = sum(SIZES)
 UNCOPIED = (1 << 16, 1 << 20, 1 << 21)  # sizes of writes and reads whose counters are compared

@@ -208,7 +208,7 @@ TEST_F(VerbsRevocationTest, BehindACutNoByteLandsEither) {
     });
     while (!begun) {
     }
-    b_.link->cut(/*in_good_order=*/false);  // also while another thread does the same
+    b_.link->cut(/*in_good_order=*/false);  // even while another thread does the same
     std::memset(b_.landing->base(), 0xee, kSegment);
     ASSERT_TRUE(until([&] { return a_.recorder.deaths == 1; }));
     other.join();

@@ -72,7 +72,7 @@ class Connection {
   Status broken(SideIndex side, std::string_view operation) const;
   void ring_all();
 
-  // A side leaves in good order: what its card has fetched still travels, the rest is cancelled.
+  // A side leaves normally: what its card has fetched still travels, the rest is cancelled.
   std::shared_ptr<ObserverDoor> end(SideIndex side, Outcomes& outcomes);
   // A host died: what is on the wire is gone.
   void kill(const Host& host, Outcomes& outcomes);

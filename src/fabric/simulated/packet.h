@@ -19,7 +19,7 @@ using SideIndex = unsigned;
 struct SimulatedWindow final : RemoteWindow {
   std::uint64_t key = 0;
   std::uint64_t base = 0;                    // of the region, in its segment
-  std::shared_ptr<memory::Segment> mapping;  // keeps `mapped` valid, also after the peer's death
+  std::shared_ptr<memory::Segment> mapping;  // keeps `mapped` valid, even after the peer's death
 };
 
 // "write", for error sentences.

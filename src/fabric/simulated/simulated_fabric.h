@@ -16,7 +16,7 @@ namespace farwrite::fabric {
 class SimulatedFabric final : public Fabric {
  public:
   explicit SimulatedFabric(SimulatedNetwork& network);
-  // Leaves the network in good order; links end by themselves.
+  // Leaves the network normally; links end by themselves.
   ~SimulatedFabric() override;
 
   FabricKind kind() const override { return FabricKind::kSimulated; }

@@ -46,7 +46,7 @@ class LaneReceiver {
   struct Look {
     bool more = false;   // stopped for others' sake, or more is at hand than the descriptor shows
     bool ended = false;  // the connection is over, and everything that came is handled
-    int error = 0;       // why: an errno, or 0 for an end in good order
+    int error = 0;       // why: an errno, or 0 for a normal end
     Status broken;       // the peer broke the protocol
   };
   // Receives and handles what is there, up to a bound. Never blocks.

@@ -179,7 +179,7 @@ Link::Parting TcpLink::part(bool last) {
 
 void TcpLink::lane_ended(std::uint32_t lane, const Status& reason) {
   // The last lane may be one whose end nothing announces: the others' ends say whether the peer
-  // left in good order.
+  // left normally.
   if (lane > 0 && lane + 1 == lanes_.size()) return;
   if (observer_ != nullptr && !reported_.exchange(true)) observer_->on_peer_dead(reason);
 }

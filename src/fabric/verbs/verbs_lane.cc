@@ -385,7 +385,7 @@ Doorbell VerbsLane::arm() {
 }
 
 void VerbsLane::shut() {
-  // The thread that returns knows that the queue pair is in error, also if another thread put it
+  // The thread that returns knows that the queue pair is in error, even if another thread put it
   // there.
   const core::Lock lock(shut_mutex_);
   if (id_ == nullptr || id_->qp == nullptr || over_.load()) return;

@@ -196,7 +196,7 @@ void VerbsLink::end_lanes(const Status& reason) {
 void VerbsLink::lane_ended(std::uint32_t lane, const Status& reason, bool proven) {
   if (proven) end_lanes(reason);
   // The last lane may be one whose end nothing announces: the others' ends say whether the peer
-  // left in good order.
+  // left normally.
   if (lane > 0 && lane + 1 == lanes_.size()) return;
   if (observer_ == nullptr || reported_.exchange(true)) return;
   Status first;

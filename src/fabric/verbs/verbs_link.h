@@ -33,7 +33,7 @@ class VerbsLink final : public Link, public AdapterUser {
 
   // The set-up, by one thread: every lane once, in order, then go_live().
   CmChannel& cm() { return *cm_; }
-  // `id` is the link's from here on, also when this fails.
+  // `id` is the link's from here on, even when this fails.
   Result<VerbsLane*> add_lane(rdma_cm_id* id);
   Status go_live();
 

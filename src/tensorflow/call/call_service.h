@@ -24,7 +24,7 @@ class ServedCall {
   const std::shared_ptr<PeerProcess>& peer() const { return peer_; }
   std::uint64_t number() const { return number_; }
   Method method() const { return method_; }
-  // Also before it has begun. Maybe for long, and not on a thread of the channel.
+  // Even before it has begun. Maybe for long, and not on a thread of the channel.
   virtual void cancel() = 0;
 
  private:

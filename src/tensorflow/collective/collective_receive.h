@@ -14,7 +14,7 @@
 
 namespace farwrite::plugin {
 
-// The destination's memory lives until no byte moves into it any more, also when the step has been
+// The destination's memory lives until no byte moves into it any more, even when the step has been
 // aborted meanwhile.
 class CollectiveReceive final : public CollectiveCall, public Waiter {
  public:

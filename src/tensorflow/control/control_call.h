@@ -44,7 +44,7 @@ class ControlCall final : public ServedCall {
   // Executes an Enqueue as one of a stream; `executor` is the stream's number in this process.
   absl::Status enqueue(std::uint64_t executor);
 
-  // Also before begin(), which then fails.
+  // Even before begin(), which then fails.
   void cancel() override;
   bool cancelled() const { return cancelled_.load(); }
   const google::protobuf::Message& response() const { return *response_; }

@@ -26,7 +26,7 @@ class ServedStream : public std::enable_shared_from_this<ServedStream> {
   ServedStream(Answer answer, Schedule schedule);
 
   // The next call. What is lent is not read before its turn, so that the lease bounds what a peer
-  // has waiting here. False: it is not the call of this position.
+  // has queued here. False: it is not the call of this position.
   bool add(CallRef call, const CallMessage& message, View lent);
   // What has not begun is answered as cancelled.
   void end();

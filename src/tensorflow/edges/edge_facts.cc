@@ -114,7 +114,7 @@ bool is_ref_variable(const tf::Node& node) {
   return node.num_outputs() > 0 && tf::IsRefType(node.output_type(0));
 }
 
-// A function's argument is a plain tensor, also when it is called with a ref variable's memory. So
+// A function's argument is a plain tensor, even when it is called with a ref variable's memory. So
 // once this process has seen a ref variable, arguments may be one.
 std::atomic<bool> ref_variables_exist{false};
 

@@ -29,7 +29,7 @@ enum class Sizing : std::uint8_t { kUnknown, kStatic, kBounded, kDynamic };
 enum class Way : std::uint8_t {
   kInline,
   kZeroCopy,
-  kLanded,  // written into memory that the receiver had waiting
+  kLanded,  // written into memory that the receiver had prepared
   kStagedForeign,
   kStagedReceived,
   kStagedUnaligned,

@@ -11,7 +11,8 @@
 namespace farwrite::plugin {
 namespace {
 
-// Tracing ends after this many steps, or allocations in a process that sends nothing, without news.
+// Tracing ends after this many steps, or allocations in a process that sends nothing, without a new
+// site.
 constexpr std::uint64_t kQuietSteps = 16;
 constexpr std::uint64_t kQuietAllocations = 1 << 16;
 // Blocks that one execution of an operation tells apart.

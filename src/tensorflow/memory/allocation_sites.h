@@ -7,9 +7,9 @@
 // that allocated the buffer, not one that passed it on. Once a tensor in such a block is sent, its
 // site counts as sent, and the allocator puts that site's blocks into registered memory.
 //
-// Tracing begins with the first server, ends after some steps without news, and begins anew with a
-// new graph and when a tensor is sent whose block is not known. While it is off and nothing counts
-// as sent, an allocation costs one atomic load.
+// Tracing begins with the first server, ends after some steps without a new site, and begins anew
+// with a new graph and when a tensor is sent whose block is not known. While it is off and nothing
+// counts as sent, an allocation costs one atomic load.
 //
 // Two nodes of one name in different graphs are one site, and so are all executions of a node in a
 // loop beyond the eighth block of a step: then more is allocated in registered memory than is sent.
@@ -63,8 +63,8 @@ class AllocationSites {
   // graphs().
   void trace_new_graph();
   std::uint64_t graphs() const { return graphs_.load(std::memory_order_relaxed); }
-  // A tensor of this step is sent: turns tracing off after enough steps without news. How many
-  // steps there were so far; steps run beside each other.
+  // A tensor of this step is sent: turns tracing off after enough steps without a new site. How
+  // many steps there were so far; steps run beside each other.
   std::uint64_t saw_step(std::int64_t step);
 
   std::uint64_t sent_sites() const { return sent_sites_.load(std::memory_order_relaxed); }

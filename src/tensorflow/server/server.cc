@@ -153,7 +153,7 @@ class Server final : public tf::GrpcServer {
     set_collectives(*eager_service_of(*this), context, collectives_);
   }
 
-  // How this server calls the tasks of a cluster; null if all calls go by gRPC.
+  // How this server calls the tasks of a cluster; null if all calls go over gRPC.
   std::shared_ptr<const ControlCluster> control_over(
       const tf::WorkerCacheFactoryOptions& cluster,
       std::shared_ptr<tf::WorkerCacheInterface> stock) {

@@ -1,5 +1,5 @@
 // The sessions of targets "grpc+farwrite://host:port": TensorFlow's own client session, with a
-// master whose steps go by Farwrite. TensorFlow's factory takes "grpc://" only, and this one
+// master whose steps go over Farwrite. TensorFlow's factory takes "grpc://" only, and this one
 // nothing else than its own prefix.
 #include "tensorflow/core/common_runtime/session_factory.h"
 

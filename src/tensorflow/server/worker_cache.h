@@ -1,5 +1,5 @@
 // WorkerCache: a server's or a session's workers: gRPC's, whose log of transfers also has what the
-// plug-in moves, and whose calls of every step may go by Farwrite.
+// plug-in moves, and whose calls of every step may go over Farwrite.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ namespace farwrite::plugin {
 // A meeting of the collectives' may be under way with what it wraps after it has been deleted.
 class WorkerCache final : public tensorflow::WorkerCacheWrapper {
  public:
-  // `control` is null if all calls go by gRPC.
+  // `control` is null if all calls go over gRPC.
   WorkerCache(std::shared_ptr<tensorflow::WorkerCacheInterface> stock,
               std::shared_ptr<const ControlCluster> control)
       : tensorflow::WorkerCacheWrapper(stock.get()),
@@ -35,7 +35,7 @@ class WorkerCache final : public tensorflow::WorkerCacheWrapper {
   bool RetrieveLogs(std::int64_t step_id, tensorflow::StepStats* stats) override;
 
  private:
-  // Whether calls to this task may go by Farwrite: TensorFlow calls its own worker directly.
+  // Whether calls to this task may go over Farwrite: TensorFlow calls its own worker directly.
   bool carries(const std::string& target) const {
     return control_ != nullptr && target != control_->own_task();
   }

@@ -1,5 +1,6 @@
 // SessionMaster: the master of a session in another process. Its steps, which carry what a client
-// feeds and fetches, go by Farwrite where a channel leads to that process; all else goes by gRPC.
+// feeds and fetches, go over Farwrite where a channel leads to that process; all else goes over
+// gRPC.
 #pragma once
 
 #include <atomic>
@@ -80,14 +81,14 @@ class SessionMaster final : public tensorflow::MasterInterface {
   }
 
  private:
-  // Whether the step went by Farwrite. If not, nothing of it was sent.
+  // Whether the step went over Farwrite. If not, nothing of it was sent.
   bool run_by_farwrite(const Route& route, std::int64_t timeout_ms,
                        const tensorflow::RunStepRequestWrapper& request, StepResponse& response,
                        absl::Status* status);
   absl::Status run_by_grpc(tensorflow::CallOptions* options,
                            const tensorflow::RunStepRequestWrapper& request,
                            StepResponse& response);
-  // Logs once a session that its steps go by gRPC.
+  // Logs once a session that its steps go over gRPC.
   void report(const std::string& reason);
 
   const std::unique_ptr<tensorflow::MasterInterface> stock_;

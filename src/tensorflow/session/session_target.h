@@ -1,4 +1,4 @@
-// The targets of sessions whose steps go by Farwrite: "grpc+farwrite://host:port".
+// The targets of sessions whose steps go over Farwrite: "grpc+farwrite://host:port".
 #pragma once
 
 namespace farwrite::plugin {

@@ -15,7 +15,7 @@ class StepResponse final : public tensorflow::MutableRunStepResponseWrapper {
  public:
   // For gRPC to fill.
   tensorflow::OwnedProtoRunStepResponse* stock() { return &stock_; }
-  // What came by Farwrite: with these tensors, and the metadata in mutable_metadata().
+  // What came over Farwrite: with these tensors, and the metadata in mutable_metadata().
   void set_tensors(std::vector<NamedTensor> tensors) {
     tensors_ = std::move(tensors);
     has_tensors_ = true;

@@ -30,7 +30,7 @@ class StepService::Step final : public ServedCall {
   tf::InMemoryRunStepRequest request;  // holds views of what the client lent
   tf::InMemoryRunStepResponse response;
 
-  // Also before the master knows of it.
+  // Even before the master knows of it.
   void cancel() override {
     cancelled.store(true);
     options.StartCancel();

@@ -9,7 +9,7 @@
   X(pushes_inline, "Small tensors and dead ones, inside the notification.")                       \
   X(pushes_dead, "Of the inline tensors, dead ones.")                                             \
   X(pushes_alias, "Tensors pushed by a lease on the sender's memory.")                            \
-  X(pushes_landed, "Tensors written into memory that the receiver had waiting.")                  \
+  X(pushes_landed, "Tensors written into memory that the receiver had prepared.")                  \
   X(pushes_serialized, "Strings and variants, as TensorFlow's own proto.")                        \
   X(pushes_pull, "Tensors announced for a pull by RPC.")                                          \
   X(pushes_loopback, "Tensors to another server in this process.")                                \
@@ -70,13 +70,13 @@
   X(grpc_feeds, "Tensors that clients and masters fed over gRPC.")                                \
   X(grpc_feed_bytes, "Bytes of these tensors.")                                                   \
   X(grpc_fetches, "Tensors that they fetched.")                                                   \
-  X(control_calls, "Control calls of other tasks that came by Farwrite.")                         \
-  X(grpc_control_calls, "Control calls to other tasks that went by gRPC, and might not have.")    \
+  X(control_calls, "Control calls of other tasks that came over Farwrite.")                         \
+  X(grpc_control_calls, "Control calls to other tasks that went over gRPC, and might not have.")    \
   X(grpc_eager_inputs, "Tensors inside the eager calls of a client.")                             \
   X(grpc_eager_input_bytes, "Bytes of these tensors.")                                            \
-  X(session_steps, "Steps of this process' sessions that went to their master by Farwrite.")      \
-  X(session_steps_served, "Steps of clients in other processes that came by Farwrite.")           \
-  X(grpc_session_steps, "Steps of sessions of grpc+farwrite:// that went to their master by gRPC.")
+  X(session_steps, "Steps of this process' sessions that went to their master over Farwrite.")      \
+  X(session_steps_served, "Steps of clients in other processes that came over Farwrite.")           \
+  X(grpc_session_steps, "Steps of sessions of grpc+farwrite:// that went to their master over gRPC.")
 
 // Values of now. A reset leaves them as they are.
 #define FARWRITE_PLUGIN_GAUGES(X)                                                                 \

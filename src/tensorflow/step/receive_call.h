@@ -36,7 +36,7 @@ class ReceiveCall final : public tensorflow::BaseRecvTensorCall,
               const Args& args, Done done);
 
   // Registers with the step and waits on the route, then in the arrival table. `cache` is the
-  // cluster of the route: the sender is asked by it, also if the session has another one by then.
+  // cluster of the route: the sender is asked by it, even if the session has another one by then.
   void begin(const std::shared_ptr<Route>& route, Routes::Cache cache);
 
   // tensorflow::BaseRecvTensorCall.

@@ -24,7 +24,7 @@ namespace {
 
 namespace tf = ::tensorflow;
 
-// The alignment a kernel may rely on (EIGEN_MAX_ALIGN_BYTES). A tensor that came by RPC has it;
+// The alignment a kernel may rely on (EIGEN_MAX_ALIGN_BYTES). A tensor that came over RPC has it;
 // a slice that is sent as it lies may not.
 constexpr std::uintptr_t kAlignment = 64;
 
@@ -202,7 +202,7 @@ class Push {
     return deliver(std::move(dead));
   }
 
-  // Writes the tensor into memory that the receiver has waiting, if it has. Any memory of this
+  // Writes the tensor into memory that the receiver has prepared, if it has. Any memory of this
   // process can be written from, so nothing is staged.
   bool land(const EdgeFacts& facts, const char* data, absl::Status* status) {
     PeerProcess& process = *route_.reach().process;

@@ -15,7 +15,7 @@ namespace tf = ::tensorflow;
 // Other buffers in a row until an edge is given up on. A variable takes three, and tensors of
 // parallel steps a few more.
 constexpr std::uint32_t kTries = 8;
-// Without news, eager copies have tracing turned on as many times.
+// Without a new site, eager copies have tracing turned on as many times.
 constexpr std::uint32_t kUnnamedTries = 8;
 constexpr std::uint64_t kIdleSteps = 64;
 constexpr std::size_t kMaxSlots = 4096;

@@ -184,7 +184,7 @@ def test_a_model_says_the_step_of_its_publisher(box: fw.box.Client, place: Any, 
             assert f"step {int(step)}" in repr(model)
         with subscriber.latest() as model:
             assert (model.step, model["w"][0]) == (None, 2)
-        assert model.step is None  # also when the model is closed
+        assert model.step is None  # even when the model is closed
         for wrong in (2**63, 0.5, "1"):
             with pytest.raises(fw.InvalidArgument, match="step"):
                 policy.publish(filled(3), step=wrong)

@@ -183,7 +183,7 @@ class Served:
         self._process.wait()
 
     def end(self, number: int = signal.SIGTERM) -> tuple[int, str]:
-        """End it in good order. Return its status and what it wrote to stderr."""
+        """End it normally. Return its status and what it wrote to stderr."""
         self._process.send_signal(number)
         errors = self._process.communicate(timeout=30)[1]
         return self._process.returncode, errors

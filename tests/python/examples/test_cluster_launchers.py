@@ -207,7 +207,7 @@ def test_the_example_trains_over_tcp_on_a_host(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_example_trains_on_two_hosts(tmp_path: Path) -> None:
-    """Tasks of one host share memory, and tasks of two hosts use tcp."""
+    """Tasks on one host share memory, and tasks on two hosts use tcp."""
     with two_hosts() as hosts:
         addresses = [host.address for host in hosts]
         program = (sys.executable, str(CLUSTER / "train.py"), "--steps", "60", "--units", "64")

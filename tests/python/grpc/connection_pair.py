@@ -57,5 +57,5 @@ class Pair:
         self.transport.check_client(client.succeed())
 
     def interrupt(self, server: GrpcProgram) -> None:
-        """End the server in good order, and check that it used the transport."""
+        """End the server normally, and check that it used the transport."""
         self.transport.check_server(server.interrupt())

@@ -158,7 +158,7 @@ class GrpcProgram:
         return self.succeed(END_SECONDS)
 
     def interrupt(self) -> Statistics | None:
-        """End it and its children as Ctrl-C would, in good order; return its statistics."""
+        """End it and its children as Ctrl-C would, normally; return its statistics."""
         self.send(signal.SIGINT)
         return self.succeed(END_SECONDS)
 

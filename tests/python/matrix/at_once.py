@@ -1,4 +1,4 @@
-"""The same call on the same handle from several threads at once, also while one closes the handle.
+"""The same call on the same handle from several threads at once, even while one closes the handle.
 
 No change is lost or doubled: four calls at once do what four calls in turn do.
 """

@@ -124,7 +124,7 @@ def notify(state: PeerState) -> None:
 
 
 def close_all(state: PeerState) -> None:
-    """Close everything, in good order."""
+    """Close everything, normally."""
     for name in ("sender", "receiver", "publisher", "client", "server", "models", "device"):
         with contextlib.suppress(fw.DeadlineExceeded):  # what was sent, and nothing takes
             state.kept[name].close()

@@ -178,7 +178,7 @@ def messages(run: Run) -> None:
             taken.extend(one.message for one in channel.notifications())
         except CUT:
             cut = True
-        # A peer that lives on, whose send failed, may still close its channel in good order.
+        # A peer that lives on, whose send failed, may still close its channel normally.
         whole = STEPS if run.kills else run.acknowledged()
         assert cut or len(taken) >= whole, f"{run.acknowledged()} told, {len(taken)} taken"
         assert taken == [bytes([number]) * 1000 for number in range(1, len(taken) + 1)]

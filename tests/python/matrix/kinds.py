@@ -14,7 +14,7 @@ FAULTS = {
     "stopped": "its peer does not run (SIGSTOP)",
     "restarted": "its peer was killed, and another process listens where it did",
     "babbling": "its peer sends random bytes, and fills shared rings with them",
-    "closed": "its peer closed, in good order",
+    "closed": "its peer closed normally",
     "shut": "its own handle was closed",
     "parent": "the device, client or server that it belongs to was closed",
     "descriptors": "this process has no descriptor left",

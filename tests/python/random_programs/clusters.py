@@ -68,7 +68,7 @@ class Member:
         self.task.kill()
 
     def end(self) -> None:
-        """End it in good order, which shows that it has not crashed."""
+        """End it normally, which shows that it has not crashed."""
         process = self.task.process
         assert process.poll() is None, self.task.log.read_text()[-3000:]
         process.communicate(timeout=LIMIT)

@@ -1,4 +1,4 @@
-"""Runs random programs of new seeds for some minutes, and makes those that fail smaller.
+"""Runs random programs of new seeds for a few minutes, and makes those that fail smaller.
 
     search.py [--minutes 40] [--worlds WORLD...]
     search.py --repeat 'boxes tcp 7 create:31 write:4'
@@ -77,7 +77,7 @@ def started(texts: list[str]) -> tuple[list[str], str]:
         process = subprocess.Popen(arguments, stdout=output, stderr=errors, start_new_session=True)
         try:
             status = process.wait()
-        finally:  # also after Ctrl-C
+        finally:  # even after Ctrl-C
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # a peer that is stopped would stay for ever
             process.wait()

@@ -97,7 +97,7 @@ class Program(GrpcProgram):
         self.stands = False
 
     def ended(self, statistics: Statistics | None) -> None:
-        """Check what it has counted, now that it has ended in good order."""
+        """Check what it has counted, now that it has ended normally."""
         self.alive = False
         if statistics is None:
             assert not self.carried, f"{self.name} under Farwrite ended without its statistics"
@@ -297,7 +297,7 @@ class World(AnyWorld):
 
     @fault()
     def end_server(self, draw: random.Random) -> None:
-        """End it in good order: calls that it has begun may end. gRPC cancels those that wait."""
+        """End it normally: calls that it has begun may end. gRPC cancels those that wait."""
         need(self.server.runs)
         self.server.ended(self.server.interrupt())
         self._lost(CANCELLED)
@@ -316,7 +316,7 @@ class World(AnyWorld):
 
     @fault()
     def end_client(self, draw: random.Random) -> None:
-        """End it in good order, which cancels its calls."""
+        """End it normally, which cancels its calls."""
         client = choose(draw, self.clients)
         need(self.server.runs)
         client.ended(client.end_input())

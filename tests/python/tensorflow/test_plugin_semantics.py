@@ -1,4 +1,4 @@
-"""Results equal stock's bit for bit, and no tensor of an edge travels by RPC."""
+"""Results equal stock's bit for bit, and no tensor of an edge travels over RPC."""
 
 from __future__ import annotations
 

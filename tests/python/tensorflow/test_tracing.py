@@ -13,7 +13,7 @@ from cluster import FARWRITE, Cluster, cluster
 
 JOBS = {"ps": 1, "worker": 1}
 QUIET_STEPS = 70
-"""After so many without news tracing is off, and nothing is held for edges that sent nothing."""
+"""After so many without a new site tracing is off; nothing is held for edges that sent nothing."""
 LOCAL_BYTES = 2_000_000
 """What the worker allocates and does not send in a step of `training`."""
 

@@ -16,7 +16,7 @@ from farwrite_bench.cluster import child
 from farwrite_bench.cluster.process import Task
 
 _TURNS = 100_000
-"""Iterations between two looks at the pipe: some milliseconds."""
+"""Iterations between two looks at the pipe: a few milliseconds."""
 
 
 @contextlib.contextmanager

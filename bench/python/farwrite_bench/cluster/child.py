@@ -60,7 +60,7 @@ def end_with_parent(number: signal.Signals) -> None:
 
 
 def receive_at_parents_end(number: signal.Signals) -> None:
-    """Let the kernel send this process a signal when its parent ends, also after ``exec``."""
+    """Let the kernel send this process a signal when its parent ends, even after ``exec``."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
 
 

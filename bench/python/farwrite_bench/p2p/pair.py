@@ -65,7 +65,7 @@ def _run_phase(peer: Peer, phase: Phase) -> Figures:
 class Pair:
     """The receiver in this process and the sender in a child. Use it as a context manager.
 
-    The end of the context ends the child and frees the memory of both, also after an error.
+    The end of the context ends the child and frees the memory of both, even after an error.
 
     Parameters
     ----------

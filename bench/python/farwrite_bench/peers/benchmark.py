@@ -1,4 +1,4 @@
-"""``farwrite bench peers``: Farwrite beside other libraries, between two processes of one host."""
+"""``farwrite bench peers``: Farwrite beside other libraries, between two processes on one host."""
 
 from __future__ import annotations
 

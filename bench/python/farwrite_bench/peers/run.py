@@ -74,7 +74,7 @@ class Entrant:
         """Start it, unless something that it needs is not installed."""
         if self.peer.is_missing():
             raise NotFound(f"no module {self.peer.module}")
-        # It ends with the ground's stack, also when an error of the benchmark itself ends it.
+        # It ends with the ground's stack, even when an error of the benchmark itself ends it.
         ground.stack.enter_context(self._stack)
         self.running = self.peer.start(Site(self.peer.key, ground, self._stack))
 

@@ -170,7 +170,7 @@ class Trainer:
         chosen = tf.gather(tf.constant(self._batches), batch)
         images = tf.gather(tf.constant(self._digits.train_images), chosen)
         labels = tf.gather(tf.constant(self._digits.train_labels), chosen)
-        # identity: every variable is read once, also if the backward pass uses it again.
+        # identity: every variable is read once, even if the backward pass uses it again.
         weights = [tf.identity(variable.read_value()) for variable in self.variables]
         with tf.GradientTape() as tape:
             tape.watch(weights)

@@ -23,7 +23,7 @@ class Namespace:
     """An empty network of its own, without a way to any other. Needs root.
 
     The kernel removes it, with all of its interfaces, when this object is closed and the last
-    process inside has ended; so also after SIGKILL.
+    process inside has ended, even after SIGKILL.
 
     Raises
     ------

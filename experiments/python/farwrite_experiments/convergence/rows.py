@@ -104,7 +104,7 @@ def _real(job: Job, way: Way, runs: Sequence[Run]) -> Row:
         **_base(job, way, REAL, runs),
         "step_ms": round(statistics.fmean(each["step_ms"] for each in mine), 3),
         "seconds_to_quality": spread(seconds),
-        # The ways of a run took the same steps, also where the quality was not reached.
+        # The ways of a run took the same steps, even where the quality was not reached.
         "of_grpc": _of_stock([_beside(run, way) for run in runs]),
         "curve": _curve(runs[0], mine[0]["seconds"]),
         "curves": [_curve(run, each["seconds"]) for run, each in zip(runs, mine, strict=True)],

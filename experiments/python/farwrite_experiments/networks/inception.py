@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from farwrite_experiments.networks.outline import VALID, Outline, Value
 
 _Branch = Sequence[tuple[str, tuple[int, int], int]]
-"""Convolutions, one behind the other: the suffix of the name, the kernel, the outputs."""
+"""Convolutions, one after another: the suffix of the name, the kernel, the outputs."""
 
 
 def inception_v3(net: Outline, images: Value, classes: int) -> list[Value]:

@@ -1,6 +1,6 @@
 """Makes the rows of a case: communication time, and its ratio to stock's.
 
-Communication time is the step less the identical step in one process, taken in the same round.
+Communication time is the step minus the identical step in one process, taken in the same round.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ class Data:
     """Whether a program made the samples up."""
     format: str
     train: tuple[str, ...]
-    """Paths: files one behind the other, or two files whose records or lines belong together."""
+    """Paths: files one after another, or two files whose records or lines belong together."""
     test: tuple[str, ...]
     """The same, of samples that no worker trains with."""
     records: int
