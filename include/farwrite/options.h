@@ -15,10 +15,10 @@ namespace farwrite {
 
 /// A transport for bytes. The numbers are part of the wire protocol: never renumber.
 enum class FabricKind : std::uint8_t {
-  kShm = 1,        ///< shared memory, peers on this host
-  kTcp = 2,        ///< TCP, peers on any host
-  kVerbs = 3,      ///< InfiniBand, RoCE, iWARP
-  kSimulated = 4,  ///< in-process adversary, for tests
+  kShm = 1,    ///< shared memory, peers on this host
+  kTcp = 2,    ///< TCP, peers on any host
+  kVerbs = 3,  ///< InfiniBand, RoCE, iWARP
+  // 4 is reserved: the C++ tests bring a fabric of that number.
 };
 
 /// The name of the fabric: "shm".
@@ -33,12 +33,9 @@ enum class HugePages : std::uint8_t {
   kExplicit,     ///< hugetlbfs pages; an error if the machine has none reserved
 };
 
-namespace fabric {
-class SimulatedNetwork;  // src/fabric/simulated, tests only
-namespace verbs {
+namespace fabric::verbs {
 class VerbsLibrary;  // src/fabric/verbs, another one in tests only
-}
-}  // namespace fabric
+}  // namespace fabric::verbs
 
 /// The settings of the verbs fabric. docs/how-to/rdma.md explains when to change one.
 ///
@@ -191,9 +188,6 @@ struct DeviceOptions {
   /// FARWRITE_TOKEN_FILE. Requires OpenSSL 3 (libssl.so.3) at run time; without it, Device::open
   /// fails with kUnavailable.
   bool encrypt = false;
-
-  /// The network of a simulated fabric; every other fabric ignores it. Not owned.
-  fabric::SimulatedNetwork* simulated_network = nullptr;
 };
 
 }  // namespace farwrite

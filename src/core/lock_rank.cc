@@ -97,8 +97,6 @@ const char* name_of(LockRank rank) {
       return "gpu streams";
     case LockRank::kGpuCopies:
       return "gpu copies";
-    case LockRank::kSimulatedWorld:
-      return "simulated world";
     case LockRank::kLinkFlush:
       return "link flush";
     case LockRank::kSegmentKeys:

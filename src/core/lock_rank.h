@@ -59,7 +59,6 @@ enum class LockRank : std::uint8_t {
   kVerbsEnd,
   kVerbsSegments,
   kVerbsOnDemand,
-  kSimulatedWorld,
   kLinkFlush,
 
   // Devices and channels.

@@ -12,20 +12,17 @@ std::string_view to_string(FabricKind kind) {
       return "tcp";
     case FabricKind::kVerbs:
       return "verbs";
-    case FabricKind::kSimulated:
-      return "simulated";
   }
   return "unknown fabric";
 }
 
 Result<FabricKind> parse_fabric(std::string_view name) {
-  for (const FabricKind kind :
-       {FabricKind::kShm, FabricKind::kTcp, FabricKind::kVerbs, FabricKind::kSimulated}) {
+  for (const FabricKind kind : {FabricKind::kShm, FabricKind::kTcp, FabricKind::kVerbs}) {
     if (name == to_string(kind)) return kind;
   }
   return Status::error(StatusCode::kInvalidArgument, {"choose a fabric"},
                        "\"" + std::string(name) + "\" is not a fabric",
-                       "use one of shm, tcp, verbs, simulated");
+                       "use one of shm, tcp, verbs");
 }
 
 std::string_view to_string(PeerState state) {

@@ -1,12 +1,10 @@
 #include "device/fabrics.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "core/log.h"
 #include "fabric/shm/shm_fabric.h"
-#include "fabric/simulated/simulated_fabric.h"
 #include "fabric/tcp/tcp_fabric.h"
 #ifdef FARWRITE_HAVE_VERBS
 #include "fabric/verbs/verbs_fabric.h"
@@ -18,13 +16,6 @@ namespace {
 using Made = Result<std::unique_ptr<Fabric>>;
 // The ways to be reached by a fabric, the best first; or why there is none.
 using Addresses = Result<std::vector<std::string>>;
-
-struct Entry {
-  FabricKind kind;
-  bool needs_hardware;
-  Made (*make)(core::EventLoop& loop, const DeviceOptions& options);
-  Addresses (*describe)(const DeviceOptions& options);
-};
 
 Made make_shm(core::EventLoop& loop, const DeviceOptions& options) {
   return shm::ShmFabric::create(loop, options.handshake_timeout, options.memory_idle_time);
@@ -63,37 +54,36 @@ Made make_verbs(core::EventLoop& /*loop*/, const DeviceOptions& /*options*/) { r
 Addresses describe_verbs(const DeviceOptions& /*options*/) { return not_built(); }
 #endif
 
-Made make_simulated(core::EventLoop& /*loop*/, const DeviceOptions& options) {
-  if (options.simulated_network == nullptr) {
-    return Status::error(StatusCode::kInvalidArgument, {"open a device"},
-                         "the simulated fabric requires a network",
-                         "choose another fabric: this one is for tests of the C++ core");
-  }
-  return std::unique_ptr<Fabric>(std::make_unique<SimulatedFabric>(*options.simulated_network));
+// Those of the library, best first, then those that are registered.
+std::vector<FabricEntry>& entries() {
+  // Threads may open devices until the process ends.
+  static auto* const all = new std::vector<FabricEntry>{
+      {FabricKind::kShm, false, make_shm, describe_shm},
+      {FabricKind::kTcp, false, make_tcp, describe_tcp},
+      {FabricKind::kVerbs, true, make_verbs, describe_verbs},
+  };
+  return *all;
 }
 
-Addresses describe_simulated(const DeviceOptions& /*options*/) {
-  return Status(StatusCode::kUnavailable, "in-process, for the tests of the C++ core");
-}
-
-constexpr std::array kEntries = {
-    Entry{FabricKind::kShm, false, make_shm, describe_shm},
-    Entry{FabricKind::kTcp, false, make_tcp, describe_tcp},
-    Entry{FabricKind::kVerbs, true, make_verbs, describe_verbs},
-    Entry{FabricKind::kSimulated, false, make_simulated, describe_simulated},
-};
-
-const Entry* find(FabricKind kind) {
-  const auto* const entry = std::find_if(kEntries.begin(), kEntries.end(),
-                                         [&](const Entry& one) { return one.kind == kind; });
-  return entry == kEntries.end() ? nullptr : entry;
+const FabricEntry* find(FabricKind kind) {
+  const auto entry = std::find_if(entries().begin(), entries().end(),
+                                  [&](const FabricEntry& one) { return one.kind == kind; });
+  return entry == entries().end() ? nullptr : &*entry;
 }
 
 }  // namespace
 
+FabricRegistration::FabricRegistration(FabricEntry entry) : kind_(entry.kind) {
+  entries().push_back(std::move(entry));
+}
+
+FabricRegistration::~FabricRegistration() {
+  std::erase_if(entries(), [&](const FabricEntry& one) { return one.kind == kind_; });
+}
+
 Result<std::unique_ptr<Fabric>> make_fabric(FabricKind kind, core::EventLoop& loop,
                                             const DeviceOptions& options) {
-  const Entry* const entry = find(kind);
+  const FabricEntry* const entry = find(kind);
   if (entry != nullptr) return entry->make(loop, options);
   return Status::error(StatusCode::kUnsupported, {"open a device"},
                        "this build has no fabric " + std::string(to_string(kind)),
@@ -109,7 +99,7 @@ Result<std::vector<std::unique_ptr<Fabric>>> make_fabrics(core::EventLoop& loop,
       fabrics.push_back(*std::move(fabric));
       continue;
     }
-    const Entry* const entry = find(kind);
+    const FabricEntry* const entry = find(kind);
     const bool forced = options.fabrics.size() == 1;
     if (forced || entry == nullptr || !entry->needs_hardware) return fabric.status();
     // Most machines have none; `farwrite info` says why.
@@ -121,7 +111,7 @@ Result<std::vector<std::unique_ptr<Fabric>>> make_fabrics(core::EventLoop& loop,
 
 std::vector<FabricReport> describe_fabrics(const DeviceOptions& options) {
   std::vector<FabricReport> reports;
-  for (const Entry& entry : kEntries) {
+  for (const FabricEntry& entry : entries()) {
     FabricReport report;
     report.kind = entry.kind;
     auto addresses = entry.describe(options);

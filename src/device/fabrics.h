@@ -1,8 +1,10 @@
 // Every kind of fabric: how it is made, and whether this machine has it.
 //
-// Only fabrics.cc names the kinds. The layers above choose by Capabilities, users by FabricKind.
+// Only fabrics.cc names the kinds of the library. The layers above choose by Capabilities, users by
+// FabricKind.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,6 +16,33 @@
 #include "farwrite/status.h"
 
 namespace farwrite::fabric {
+
+// A kind of fabric: how a device gets one, and what `farwrite info` shows of it.
+struct FabricEntry {
+  FabricKind kind = FabricKind::kShm;
+  // A device that lists other fabrics too does without this one where make() fails.
+  bool needs_hardware = false;
+  // The loop outlives the fabric.
+  std::function<Result<std::unique_ptr<Fabric>>(core::EventLoop& loop,
+                                                const DeviceOptions& options)>
+      make;
+  // The ways to be reached by it, the best first and at least one; or why there is none.
+  std::function<Result<std::vector<std::string>>(const DeviceOptions& options)> describe;
+};
+
+// Adds a kind to those of the library, for devices that are opened while it lives. Neither its
+// beginning nor its end may meet the opening of a device in another thread.
+class FabricRegistration {
+ public:
+  // No other entry is of this kind.
+  explicit FabricRegistration(FabricEntry entry);
+  ~FabricRegistration();
+  FabricRegistration(const FabricRegistration&) = delete;
+  FabricRegistration& operator=(const FabricRegistration&) = delete;
+
+ private:
+  const FabricKind kind_;
+};
 
 // One fabric. kUnavailable if this machine or this build cannot have it; the sentence says why, and
 // what to do. The loop outlives the fabric.

@@ -1,4 +1,4 @@
-// Fabric: a way to move bytes. The one interface that shm, tcp, verbs and simulated implement.
+// Fabric: a way to move bytes. The one interface that shm, tcp and verbs implement.
 //
 // A Fabric belongs to a device, a Link (link.h) to a channel, a Lane (lane.h) to a link. Nothing in
 // these headers knows names, leases, tensors or processes' identities: the device layer above has

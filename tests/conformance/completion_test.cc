@@ -134,8 +134,8 @@ TEST_P(HeldBack, ThePeersDeathEndsWhatIsPending) {
 
 FARWRITE_EVERY_FABRIC(Completions);
 INSTANTIATE_TEST_SUITE_P(Simulated, HeldBack,
-                         testing::Values(Variant{FabricKind::kSimulated, 1, 1},
-                                         Variant{FabricKind::kSimulated, 4, 2}),
+                         testing::Values(Variant{fabric::kSimulated, 1, 1},
+                                         Variant{fabric::kSimulated, 4, 2}),
                          variant_name);
 
 }  // namespace

@@ -24,6 +24,10 @@ fabric::SimulatedOptions network_options() {
   return options;
 }
 
+std::string_view name_of(FabricKind kind) {
+  return kind == fabric::kSimulated ? "simulated" : to_string(kind);
+}
+
 }  // namespace
 
 #ifdef FARWRITE_HAVE_VERBS
@@ -49,12 +53,12 @@ testing::AssertionResult is_ok(const Status& status) {
 }
 
 std::ostream& operator<<(std::ostream& out, const Variant& variant) {
-  return out << to_string(variant.fabric) << " with " << variant.lanes << " lanes and "
+  return out << name_of(variant.fabric) << " with " << variant.lanes << " lanes and "
              << variant.pollers << " pollers" << (variant.encrypted ? ", encrypted" : "");
 }
 
 std::string variant_name(const testing::TestParamInfo<Variant>& info) {
-  return std::string(to_string(info.param.fabric)) + "_" + std::to_string(info.param.lanes) +
+  return std::string(name_of(info.param.fabric)) + "_" + std::to_string(info.param.lanes) +
          "_lanes";
 }
 
@@ -70,7 +74,6 @@ DeviceOptions Conformance::options() {
   result.fabrics = {GetParam().fabric};
   result.lanes = GetParam().lanes;
   result.pollers = GetParam().pollers;
-  result.simulated_network = &network_;
   result.huge_pages = HugePages::kOff;
   result.segment_bytes = std::uint64_t{2} << 20;
   result.handshake_timeout = kHang;

@@ -16,8 +16,9 @@
 #include <utility>
 #include <vector>
 
-#include "fabric/simulated/simulated_network.h"
 #include "farwrite/farwrite.h"
+#include "simulated/simulated_kind.h"
+#include "simulated/simulated_network.h"
 
 namespace farwrite {
 
@@ -72,6 +73,7 @@ class Conformance : public testing::TestWithParam<Variant> {
 
  private:
   fabric::SimulatedNetwork network_;
+  const fabric::FabricRegistration simulated_{fabric::simulated_entry(network_)};
   std::unique_ptr<VerbsUnderTest> verbs_;
 };
 
@@ -103,16 +105,16 @@ Status wait_until_settled(const Completion& completion);
 // Asks until true; false when kHang has passed.
 bool eventually(const std::function<bool()>& condition);
 
-#define FARWRITE_EVERY_FABRIC(fixture)                                                  \
-  INSTANTIATE_TEST_SUITE_P(                                                             \
-      EveryFabric, fixture,                                                             \
-      ::testing::Values(::farwrite::Variant{::farwrite::FabricKind::kShm, 1, 1},        \
-                        ::farwrite::Variant{::farwrite::FabricKind::kShm, 4, 2},        \
-                        ::farwrite::Variant{::farwrite::FabricKind::kTcp, 1, 1},        \
-                        ::farwrite::Variant{::farwrite::FabricKind::kTcp, 4, 2},        \
-                        ::farwrite::Variant{::farwrite::FabricKind::kSimulated, 1, 1},  \
-                        ::farwrite::Variant{::farwrite::FabricKind::kSimulated, 4, 2}), \
-      ::farwrite::variant_name);                                                        \
+#define FARWRITE_EVERY_FABRIC(fixture)                                              \
+  INSTANTIATE_TEST_SUITE_P(                                                         \
+      EveryFabric, fixture,                                                         \
+      ::testing::Values(::farwrite::Variant{::farwrite::FabricKind::kShm, 1, 1},    \
+                        ::farwrite::Variant{::farwrite::FabricKind::kShm, 4, 2},    \
+                        ::farwrite::Variant{::farwrite::FabricKind::kTcp, 1, 1},    \
+                        ::farwrite::Variant{::farwrite::FabricKind::kTcp, 4, 2},    \
+                        ::farwrite::Variant{::farwrite::fabric::kSimulated, 1, 1},  \
+                        ::farwrite::Variant{::farwrite::fabric::kSimulated, 4, 2}), \
+      ::farwrite::variant_name);                                                    \
   FARWRITE_VERBS_TOO(fixture)
 
 // Over the software adapter, or over the machine's own if FARWRITE_TEST_VERBS is "real".

@@ -132,8 +132,7 @@ TEST_P(Handshake, APortThatIsTakenIsAnError) {
 
 TEST_P(Handshake, NoFabricInCommonIsAnErrorAndNeverAFallback) {
   DeviceOptions other = options();
-  other.fabrics = {GetParam().fabric == FabricKind::kShm ? FabricKind::kSimulated
-                                                         : FabricKind::kShm};
+  other.fabrics = {GetParam().fabric == FabricKind::kShm ? FabricKind::kTcp : FabricKind::kShm};
   Device near_device = open(), far_device = open(other);
   const Status refused = near_device.connect(far_device.endpoint(), kHang).status();
   EXPECT_FALSE(refused.ok());

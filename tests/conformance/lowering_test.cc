@@ -16,8 +16,7 @@ class Lowerings : public testing::TestWithParam<Lowered> {
  protected:
   Lowerings() : network_(network_options()) {
     DeviceOptions options;
-    options.fabrics = {FabricKind::kSimulated};
-    options.simulated_network = &network_;
+    options.fabrics = {fabric::kSimulated};
     options.huge_pages = HugePages::kOff;
     options.segment_bytes = options.receive_segment_bytes = std::uint64_t{1} << 20;
     options.lanes = 2;
@@ -38,6 +37,7 @@ class Lowerings : public testing::TestWithParam<Lowered> {
   }
 
   fabric::SimulatedNetwork network_;
+  const fabric::FabricRegistration simulated_{fabric::simulated_entry(network_)};
   Device near_device_, far_device_;
   Channel near_, far_;
 };

@@ -13,6 +13,7 @@
 #include "fault/fixture.h"
 #include "fault/matrix_world.h"
 #include "fault/role.h"
+#include "simulated/simulated_kind.h"
 
 namespace farwrite::fault {
 namespace {
@@ -180,6 +181,7 @@ class FarThread final : public FarSide {
 
 fabric::SimulatedNetwork& matrix_network() {
   static fabric::SimulatedNetwork network;
+  static const fabric::FabricRegistration registered(fabric::simulated_entry(network));
   return network;
 }
 

@@ -4,11 +4,11 @@
 #include <memory>
 #include <string>
 
-#include "fabric/simulated/simulated_network.h"
+#include "simulated/simulated_network.h"
 
 namespace farwrite::fault {
 
-// The network of the simulated fabric, of this process.
+// The network of the simulated fabric, of this process. The first call registers the fabric.
 fabric::SimulatedNetwork& matrix_network();
 
 class FarSide {

@@ -10,6 +10,7 @@
 #include "fault/fixture.h"
 #include "fault/named_fabric.h"
 #include "fault/role.h"
+#include "simulated/simulated_kind.h"
 
 namespace farwrite::fault {
 namespace {
@@ -38,8 +39,8 @@ box::SegmentSpec named_segment(const std::string& name) {
 DeviceOptions matrix_options(const std::string& fabric) {
   DeviceOptions options = options_of(fabric);
   if (fabric == "simulated") {
-    options.fabrics = {FabricKind::kSimulated};
-    options.simulated_network = &matrix_network();
+    (void)matrix_network();  // registers the fabric
+    options.fabrics = {fabric::kSimulated};
   }
   const unsigned process = static_cast<unsigned>(::getpid());
   options.listen = {.host = "127." + std::to_string(1 + (process >> 16) % 254) + "." +

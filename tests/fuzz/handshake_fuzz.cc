@@ -87,12 +87,12 @@ void run(ByteView input) {
   const std::uint8_t options = script.u8();
   const bool connecting = (options & kConnecting) != 0;
   PeerFabric shm(FabricKind::kShm, (options & kFirstFabricFails) == 0);
-  PeerFabric simulated(FabricKind::kSimulated, true);
+  PeerFabric tcp(FabricKind::kTcp, true);
   device::LocalIdentity self;
   self.endpoint = {"127.0.0.1", 1};
   self.lanes = 4;
   if ((options & kToken) != 0) self.token = "secret";
-  self.fabrics = {&shm, &simulated};
+  self.fabrics = {&shm, &tcp};
   Prover prover(self);
   const Bytes stream = prover.proven(script.rest(), connecting);
 
@@ -110,7 +110,7 @@ void run(ByteView input) {
   {
     auto met = connecting ? introduce_connecting(side, self, "the peer", deadline, &observer)
                           : introduce_accepting(side, self, deadline, &observer);
-    const int attached = shm.attached + simulated.attached;
+    const int attached = shm.attached + tcp.attached;
     require(prover.any() || attached == 0, "no fabric is attached before the token is proven");
     if (!met.ok()) {
       require(!met.status().message().empty(), "a refusal says why");
@@ -120,16 +120,16 @@ void run(ByteView input) {
               "bad bytes are no bug of ours");
       require(said_by_peer || met.status().code() != StatusCode::kDeadlineExceeded,
               "an ended stream ends the wait");
-      require(shm.alive + simulated.alive == 0, "a failed handshake leaves no link");
+      require(shm.alive + tcp.alive == 0, "a failed handshake leaves no link");
       return;
     }
     require(met->link != nullptr && attached > 0, "a handshake leaves a link");
-    require(shm.alive + simulated.alive == 1, "and only one");
+    require(shm.alive + tcp.alive == 1, "and only one");
     require(met->wire_version == self.versions.max, "we speak the version chosen");
     require(met->peer.lanes >= 1 && met->peer.lanes <= self.lanes, "no more lanes than ours");
     require(met->peer.fabric_reason.size() <= device::kMaxFrameBytes, "a reason is bounded");
   }
-  require(shm.alive + simulated.alive == 0, "links go with their introduction");
+  require(shm.alive + tcp.alive == 0, "links go with their introduction");
 }
 
 Hello peer_hello(bool token) {
@@ -139,7 +139,7 @@ Hello peer_hello(bool token) {
   hello.epoch = 5;
   hello.has_token = token;
   hello.lanes = 2;
-  hello.fabrics = {FabricKind::kShm, FabricKind::kSimulated};
+  hello.fabrics = {FabricKind::kShm, FabricKind::kTcp};
   return hello;
 }
 
@@ -182,7 +182,7 @@ Seeds seeds() {
        seed(kConnecting | kToken, {reply_token, attempt(FabricKind::kShm), result({}), welcome})},
       {"connect-second-fabric",
        seed(kConnecting, {reply_plain, attempt(FabricKind::kShm), result(away),
-                          attempt(FabricKind::kSimulated), result({}), welcome})},
+                          attempt(FabricKind::kTcp), result({}), welcome})},
       {"connect-unknown-fabric",
        seed(kConnecting, {reply_plain, attempt(FabricKind::kVerbs), result(away), refuse})},
       {"connect-refused", seed(kConnecting, {refuse})},

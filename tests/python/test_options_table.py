@@ -87,8 +87,7 @@ INTERNAL = {
     "FARWRITE_VERSION_LINE",
 }
 
-# Fields of DeviceOptions and VerbsOptions that a Python program cannot set: for the C++ tests.
-NOT_IN_PYTHON = {"simulated_network"}
+# Fields of VerbsOptions that a Python program cannot set: for the C++ tests.
 VERBS_NOT_IN_PYTHON = {"library", "assume_data_in_order"}
 
 
@@ -122,7 +121,7 @@ def test_every_field_of_device_options_is_in_the_table() -> None:
     verbs = {f"verbs_{field}" for field in _fields("VerbsOptions") - VERBS_NOT_IN_PYTHON}
     assert {"verbs_device", "verbs_relaxed_ordering"} <= verbs
     names = {option.name for option in DEVICE_OPTIONS} - {"port", "metrics"}
-    assert names == (fields - {"verbs", "tcp"} - NOT_IN_PYTHON) | verbs | _fields("TcpOptions")
+    assert names == (fields - {"verbs", "tcp"}) | verbs | _fields("TcpOptions")
 
 
 def test_defaults_are_the_cores() -> None:
@@ -181,7 +180,7 @@ TEXTS: dict[str, tuple[str, object]] = {
     "listen": ("127.0.0.2:0", "127.0.0.2:0"),
     "port_range": ("7000-7099", "7000-7099"),
     "name": ("worker 1", "worker 1"),
-    "fabrics": ("shm, simulated", ["shm", "simulated"]),
+    "fabrics": ("shm, tcp", ["shm", "tcp"]),
     "token": ("secret", None),
     "pollers": ("2", 2),
     "lanes": ("3", 3),

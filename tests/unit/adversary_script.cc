@@ -8,9 +8,10 @@
 #include <optional>
 #include <utility>
 
-#include "fabric/simulated/random.h"
-#include "fabric/simulated/simulated_fabric.h"
 #include "memory/segment.h"
+#include "simulated/random.h"
+#include "simulated/simulated_fabric.h"
+#include "simulated/simulated_kind.h"
 
 namespace farwrite::fabric {
 namespace {
@@ -180,7 +181,7 @@ class Party final : public EventSink, public LinkObserver {
   std::shared_ptr<RemoteWindow> import(std::uint64_t key) {
     RegionDescriptor descriptor;
     descriptor.length = kSlots * kSlotBytes;
-    descriptor.keys = {{FabricKind::kSimulated, key}};
+    descriptor.keys = {{kSimulated, key}};
     return link_->import(descriptor, core::Deadline::never()).value();
   }
 

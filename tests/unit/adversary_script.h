@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "fabric/simulated/simulated_network.h"
+#include "simulated/simulated_network.h"
 
 namespace farwrite::fabric {
 

@@ -22,7 +22,7 @@ Hello some_hello() {
   self.name = "/job:ps/task:1";
   self.token_origin = "the file /home/a/token";
   Hello hello = Hello::of(self);
-  hello.fabrics = {FabricKind::kSimulated, FabricKind::kShm};
+  hello.fabrics = {FabricKind::kTcp, FabricKind::kShm};
   return hello;
 }
 

@@ -43,12 +43,12 @@ TEST(Metrics, ShowEveryChannelByItsOwnLabels) {
 
 TEST(Metrics, AddUpChannelsThatAreOpenAndThatAreGoneByFabric) {
   DeviceMetrics metrics;
-  metrics.channels = {channel(2, FabricKind::kShm, 5), channel(3, FabricKind::kSimulated, 1)};
+  metrics.channels = {channel(2, FabricKind::kShm, 5), channel(3, FabricKind::kTcp, 1)};
   metrics.gone = {{FabricKind::kShm, channel(1, FabricKind::kShm, 30).stats}};
   const std::string text = to_prometheus(metrics);
   EXPECT_THAT(text, HasSubstr("farwrite_operations_total{device=\"\",fabric=\"shm\",operation="
                               "\"write\",direction=\"out\"} 35\n"));
-  EXPECT_THAT(text, HasSubstr("farwrite_bytes_total{device=\"\",fabric=\"simulated\",operation="
+  EXPECT_THAT(text, HasSubstr("farwrite_bytes_total{device=\"\",fabric=\"tcp\",operation="
                               "\"write\",direction=\"out\"} 100\n"));
 }
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "fabric/simulated/random.h"
+#include "simulated/random.h"
 
 namespace farwrite::fabric {
 namespace {

@@ -19,7 +19,7 @@ RegionDescriptor some_descriptor() {
   descriptor.offset = 64;
   descriptor.length = 4096;
   descriptor.access = Access::kWrite;
-  descriptor.keys = {{FabricKind::kShm, 77}, {FabricKind::kSimulated, 78}};
+  descriptor.keys = {{FabricKind::kShm, 77}, {FabricKind::kTcp, 78}};
   return descriptor;
 }
 
@@ -37,7 +37,7 @@ TEST(RegionDescriptor, ReadsWhatItWrites) {
   EXPECT_EQ(read.length, written.length);
   EXPECT_EQ(read.access, written.access);
   ASSERT_EQ(read.keys.size(), 2u);
-  EXPECT_EQ(read.keys[1].fabric, FabricKind::kSimulated);
+  EXPECT_EQ(read.keys[1].fabric, FabricKind::kTcp);
   EXPECT_EQ(read.keys[1].key, 78u);
   EXPECT_EQ(read.to_bytes(), written.to_bytes());
 }

@@ -237,7 +237,7 @@ TEST_F(ShmLinks, RefuseDescriptorsThatDoNotFitThePeersMemory) {
   EXPECT_EQ(refusal(describe(key, Access::kWrite)), StatusCode::kPermissionDenied);
   EXPECT_EQ(refusal(describe(GrantKey{0xffffffff, 0}.pack(), Access::kRead)),
             StatusCode::kNotFound);
-  descriptor.keys = {{FabricKind::kSimulated, key}};
+  descriptor.keys = {{FabricKind::kTcp, key}};
   EXPECT_EQ(refusal(descriptor), StatusCode::kUnavailable);
 }
 

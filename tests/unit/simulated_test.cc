@@ -9,8 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "fabric/simulated/simulated_fabric.h"
 #include "memory/segment.h"
+#include "simulated/simulated_fabric.h"
+#include "simulated/simulated_kind.h"
 
 namespace farwrite::fabric {
 namespace {
@@ -64,7 +65,7 @@ class SimulatedFabricTest : public testing::Test {
     RegionDescriptor descriptor;
     descriptor.offset = offset;
     descriptor.length = length;
-    descriptor.keys = {{FabricKind::kShm, 99}, {FabricKind::kSimulated, key}};
+    descriptor.keys = {{FabricKind::kShm, 99}, {kSimulated, key}};
     return descriptor;
   }
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "fabric/simulated/simulated_network.h"
 #include "memory/segment.h"
+#include "simulated/simulated_network.h"
 
 namespace farwrite::transfer {
 

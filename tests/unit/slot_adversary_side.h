@@ -7,8 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "fabric/simulated/random.h"
-#include "fabric/simulated/simulated_fabric.h"
+#include "simulated/random.h"
+#include "simulated/simulated_fabric.h"
+#include "simulated/simulated_kind.h"
 #include "slot_adversary_script.h"
 #include "transfer/offer.h"
 #include "transfer/records.h"
@@ -78,7 +79,7 @@ class Side : public fabric::EventSink, public fabric::LinkObserver {
   std::shared_ptr<fabric::RemoteWindow> import(std::uint64_t key) {
     RegionDescriptor descriptor;
     descriptor.length = kSegment;
-    descriptor.keys = {{FabricKind::kSimulated, key}};
+    descriptor.keys = {{fabric::kSimulated, key}};
     return link_->import(descriptor, core::Deadline::never()).value();
   }
   Completion say(std::uint32_t tag, const std::vector<std::byte>& message) {

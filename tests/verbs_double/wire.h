@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "fabric/simulated/random.h"
+#include "simulated/random.h"
 #include "verbs_double/queue_pair.h"
 
 namespace farwrite::verbs_double {

@@ -7,7 +7,8 @@
 
 #include "core/counter.h"
 #include "fabric/fabric.h"
-#include "fabric/simulated/simulated_network.h"
+#include "simulated/simulated_kind.h"
+#include "simulated/simulated_network.h"
 
 namespace farwrite::fabric {
 
@@ -19,7 +20,7 @@ class SimulatedFabric final : public Fabric {
   // Leaves the network normally; links end by themselves.
   ~SimulatedFabric() override;
 
-  FabricKind kind() const override { return FabricKind::kSimulated; }
+  FabricKind kind() const override { return kSimulated; }
   const Capabilities& capabilities() const override { return capabilities_; }
   Result<std::uint64_t> register_segment(const std::shared_ptr<memory::Segment>& segment) override;
   // Registers nothing, but counts, as an adapter would.

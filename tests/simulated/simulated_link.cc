@@ -1,4 +1,4 @@
-#include "fabric/simulated/simulated_link.h"
+#include "simulated/simulated_link.h"
 
 #include <deque>
 #include <utility>

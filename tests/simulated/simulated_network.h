@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "fabric/simulated/connection.h"
-#include "fabric/simulated/simulated_options.h"
+#include "simulated/connection.h"
+#include "simulated/simulated_options.h"
 
 namespace farwrite::fabric {
 

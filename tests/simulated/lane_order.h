@@ -8,9 +8,9 @@
 #include <memory>
 
 #include "core/unique_fd.h"
-#include "fabric/simulated/packet.h"
-#include "fabric/simulated/simulated_options.h"
 #include "farwrite/channel.h"
+#include "simulated/packet.h"
+#include "simulated/simulated_options.h"
 
 namespace farwrite::fabric {
 

@@ -1,4 +1,4 @@
-#include "fabric/simulated/lane_order.h"
+#include "simulated/lane_order.h"
 
 #include <sys/eventfd.h>
 

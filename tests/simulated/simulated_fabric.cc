@@ -1,11 +1,11 @@
-#include "fabric/simulated/simulated_fabric.h"
+#include "simulated/simulated_fabric.h"
 
 #include <limits>
 #include <utility>
 
 #include "core/mutex.h"
-#include "fabric/simulated/simulated_link.h"
-#include "fabric/simulated/simulated_world.h"
+#include "simulated/simulated_link.h"
+#include "simulated/simulated_world.h"
 
 namespace farwrite::fabric {
 

@@ -1,4 +1,4 @@
-#include "fabric/simulated/connection.h"
+#include "simulated/connection.h"
 
 #include <sys/eventfd.h>
 
@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "core/channel_end.h"
-
+#include "simulated/simulated_kind.h"
 namespace farwrite::fabric {
 namespace {
 
@@ -72,9 +72,9 @@ Result<std::shared_ptr<RemoteWindow>> Connection::import(SideIndex side,
                                                          const RegionDescriptor& descriptor) {
   const Side& peer = sides_[other(side)];
   const ErrorContext context = where(side, "open");
-  const auto key = std::find_if(
-      descriptor.keys.begin(), descriptor.keys.end(),
-      [](const FabricKey& candidate) { return candidate.fabric == FabricKind::kSimulated; });
+  const auto key =
+      std::find_if(descriptor.keys.begin(), descriptor.keys.end(),
+                   [](const FabricKey& candidate) { return candidate.fabric == kSimulated; });
   if (key == descriptor.keys.end()) {
     return Status::error(StatusCode::kUnsupported, context,
                          "the descriptor carries no key for this fabric",

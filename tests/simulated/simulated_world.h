@@ -14,8 +14,8 @@
 #include "core/deadline.h"
 #include "core/mutex.h"
 #include "fabric/fabric.h"
-#include "fabric/simulated/connection.h"
-#include "fabric/simulated/simulated_options.h"
+#include "simulated/connection.h"
+#include "simulated/simulated_options.h"
 
 namespace farwrite::fabric {
 
@@ -53,7 +53,7 @@ class SimulatedWorld {
   std::vector<std::shared_ptr<Connection>> connections_of(const Host& host) FW_REQUIRES(mutex_);
 
   const SimulatedOptions options_;
-  mutable core::Mutex mutex_{core::LockRank::kSimulatedWorld};
+  mutable core::Mutex mutex_{core::LockRank::kLinkFlush};  // a fabric's last one
   core::CondVar paired_;
   Trace trace_ FW_GUARDED_BY(mutex_);
   std::uint64_t last_host_ FW_GUARDED_BY(mutex_) = 0;

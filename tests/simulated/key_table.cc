@@ -1,4 +1,4 @@
-#include "fabric/simulated/key_table.h"
+#include "simulated/key_table.h"
 
 #include <string>
 

@@ -1,6 +1,6 @@
-#include "fabric/simulated/simulated_network.h"
+#include "simulated/simulated_network.h"
 
-#include "fabric/simulated/simulated_world.h"
+#include "simulated/simulated_world.h"
 
 namespace farwrite::fabric {
 

@@ -1,4 +1,4 @@
-#include "fabric/simulated/simulated_world.h"
+#include "simulated/simulated_world.h"
 
 #include <chrono>
 #include <utility>

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "fabric/fabric.h"
-#include "fabric/simulated/connection.h"
-#include "fabric/simulated/simulated_world.h"
+#include "simulated/connection.h"
+#include "simulated/simulated_world.h"
 
 namespace farwrite::fabric {
 

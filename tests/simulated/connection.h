@@ -15,12 +15,12 @@
 #include <vector>
 
 #include "fabric/fabric.h"
-#include "fabric/simulated/key_table.h"
-#include "fabric/simulated/lane_order.h"
-#include "fabric/simulated/outcomes.h"
-#include "fabric/simulated/packet.h"
-#include "fabric/simulated/random.h"
-#include "fabric/simulated/simulated_options.h"
+#include "simulated/key_table.h"
+#include "simulated/lane_order.h"
+#include "simulated/outcomes.h"
+#include "simulated/packet.h"
+#include "simulated/random.h"
+#include "simulated/simulated_options.h"
 
 namespace farwrite::fabric {
 
