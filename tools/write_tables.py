@@ -33,8 +33,7 @@ def tensorflow_options() -> str:
     chosen = (
         _cells(option)
         for option in OPTIONS
-        if {Place.PLUGIN, Place.PROCESS} & set(option.places)
-        and not option.name.startswith("verbs_")
+        if {Place.PLUGIN, Place.PROCESS} & set(option.places) and not option.fabric
     )
     return _table(
         ("variable", *HEADERS[3:]), ((variable, *rest) for _, variable, _, *rest in chosen)

@@ -60,6 +60,7 @@ from farwrite.stats import (
     TensorStats,
 )
 from farwrite.tensor import TensorReceiver, TensorSender
+from farwrite.verbs_options import VerbsOptions
 
 if TYPE_CHECKING:
     from farwrite import box as box
@@ -109,6 +110,7 @@ __all__ = [
     "Unauthenticated",
     "Unavailable",
     "Unsupported",
+    "VerbsOptions",
     "VersionMismatch",
     "info",
     "log_level",

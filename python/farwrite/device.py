@@ -16,17 +16,19 @@ from farwrite.description import Shape
 from farwrite.errors import FailedPrecondition
 from farwrite.lifetime import close_at_exit
 from farwrite.metrics import serve, serve_given, stop_serving
+from farwrite.option_docstring import add_parameters
 from farwrite.options import (
     DEFAULT_TOKEN,
     DefaultToken,
     HugePages,
-    add_parameters,
+    checks_keywords,
     device_options,
     given_options,
 )
 from farwrite.payload import as_array, as_buffer
 from farwrite.registration import MemoryRegistration
 from farwrite.stats import AdapterStats, DeviceStats, GpuStats, MemoryStats
+from farwrite.verbs_options import VerbsOptions
 
 
 @add_parameters
@@ -43,6 +45,8 @@ class Device(Closing, elsewhere="open a Device in the other process"):
     Parameters
     ----------
     {options}
+    verbs : VerbsOptions; default: none
+        The options of the fabric verbs.
 
     The value of a keyword that is not given, or is None, comes from the environment: `lanes` from
     FARWRITE_LANES, and so on. `token` is the exception: its None means no token. If the variable is
@@ -71,6 +75,7 @@ class Device(Closing, elsewhere="open a Device in the other process"):
     ...     weights.array[:] = 1
     """
 
+    @checks_keywords
     def __init__(
         self,
         *,
@@ -98,19 +103,8 @@ class Device(Closing, elsewhere="open a Device in the other process"):
         handshake_timeout: float | str | None = None,
         data_port: SupportsIndex | None = None,
         host_timeout: float | str | None = None,
-        verbs_device: str | None = None,
-        verbs_port: SupportsIndex | None = None,
-        verbs_gid_index: SupportsIndex | None = None,
-        verbs_send_queue_depth: SupportsIndex | None = None,
-        verbs_receive_credits: SupportsIndex | None = None,
-        verbs_chunk_bytes: SupportsIndex | str | None = None,
-        verbs_signal_every: SupportsIndex | None = None,
-        verbs_inline_bytes: SupportsIndex | str | None = None,
-        verbs_retry_count: SupportsIndex | None = None,
-        verbs_rnr_retry_count: SupportsIndex | None = None,
-        verbs_relaxed_ordering: bool | None = None,
-        verbs_use_immediate: bool | None = None,
         metrics: str | None = None,
+        verbs: VerbsOptions | None = None,
     ) -> None:
         keywords = dict(locals())
         del keywords["self"]

@@ -148,7 +148,7 @@ def fabrics() -> list[Fabric]:
     given = {}
     for option in DEVICE_OPTIONS:
         found, value = from_environment(option)
-        if found and option.name.startswith("verbs_"):
+        if found and option.fabric == "verbs":
             given[option.name] = Given(option.variable, value)
     return cast("list[Fabric]", _farwrite.fabrics(device_options(given)))
 

@@ -12,7 +12,8 @@
 
 namespace farwrite::core {
 
-// The keywords of farwrite.Device, in the order of the page.
+// The keywords of farwrite.Device, in the order of the page. "verbs.port" is the field `port` of
+// the keyword `verbs`, as it is of DeviceOptions.
 FARWRITE_API std::span<const Option> device_options();
 // Options that are no keywords: of the TensorFlow plug-in, which reads them by the C ABI, and of
 // gRPC.
