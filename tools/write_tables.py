@@ -16,8 +16,8 @@ from functools import partial
 from pathlib import Path
 
 from farwrite.counter import COUNTERS, Counter
-from farwrite.option import Option, Place
-from farwrite.options_table import HEADERS, OPTIONS, row
+from farwrite.options.option import Option, Place
+from farwrite.options.table import HEADERS, OPTIONS, row
 from farwrite.plugin.stats import COUNTERS as TENSORFLOW_COUNTERS
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"

@@ -47,7 +47,8 @@ from farwrite.errors import (
 from farwrite.info import info, version
 from farwrite.log import log_level, set_log_level
 from farwrite.notification import Notification, Notifications
-from farwrite.options import DEFAULT_TOKEN
+from farwrite.options.device import DEFAULT_TOKEN
+from farwrite.options.verbs import VerbsOptions
 from farwrite.registration import MemoryRegistration
 from farwrite.stats import (
     AdapterStats,
@@ -60,7 +61,6 @@ from farwrite.stats import (
     TensorStats,
 )
 from farwrite.tensor import TensorReceiver, TensorSender
-from farwrite.verbs_options import VerbsOptions
 
 if TYPE_CHECKING:
     from farwrite import box as box

@@ -16,8 +16,7 @@ from farwrite.description import Shape
 from farwrite.errors import FailedPrecondition
 from farwrite.lifetime import close_at_exit
 from farwrite.metrics import serve, serve_given, stop_serving
-from farwrite.option_docstring import add_parameters
-from farwrite.options import (
+from farwrite.options.device import (
     DEFAULT_TOKEN,
     DefaultToken,
     HugePages,
@@ -25,10 +24,11 @@ from farwrite.options import (
     device_options,
     given_options,
 )
+from farwrite.options.docstring import add_parameters
+from farwrite.options.verbs import VerbsOptions
 from farwrite.payload import as_array, as_buffer
 from farwrite.registration import MemoryRegistration
 from farwrite.stats import AdapterStats, DeviceStats, GpuStats, MemoryStats
-from farwrite.verbs_options import VerbsOptions
 
 
 @add_parameters

@@ -10,9 +10,9 @@ from typing import TypedDict, cast
 
 from farwrite import _farwrite
 from farwrite.errors import ResourceExhausted
-from farwrite.option import from_environment
-from farwrite.options import Given, device_options
-from farwrite.options_table import DEVICE_OPTIONS
+from farwrite.options.device import Given, device_options
+from farwrite.options.option import from_environment
+from farwrite.options.table import DEVICE_OPTIONS
 
 
 class Fabric(TypedDict):

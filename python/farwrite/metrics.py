@@ -17,9 +17,9 @@ from typing import Protocol
 from farwrite import _farwrite
 from farwrite.arguments import shown, text
 from farwrite.errors import AlreadyExists, Error, InvalidArgument, ResourceExhausted, Unavailable
-from farwrite.option import from_environment
-from farwrite.options import Given
-from farwrite.options_table import find_option
+from farwrite.options.device import Given
+from farwrite.options.option import from_environment
+from farwrite.options.table import find_option
 
 
 class Source(Protocol):

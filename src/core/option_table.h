@@ -1,7 +1,7 @@
 // The options that libfarwrite reads: one row each in option_table.cc. From the rows come the
 // parsers of the environment and of VerbsOptions as text, the checks of DeviceOptions, the keywords
 // of farwrite.Device in Python, `farwrite options` and docs/reference/options.md. Options that only
-// Python or the build reads are in python/farwrite/options_table.py.
+// Python or the build reads are in python/farwrite/options/table.py.
 #pragma once
 
 #include <span>

@@ -14,9 +14,9 @@ import pytest
 
 import farwrite as fw
 from farwrite import _farwrite, cli
-from farwrite.option import Kind, Option, Place
-from farwrite.options import device_options, given_options
-from farwrite.options_table import DEVICE_OPTIONS, OPTIONS
+from farwrite.options.device import device_options, given_options
+from farwrite.options.option import Kind, Option, Place
+from farwrite.options.table import DEVICE_OPTIONS, OPTIONS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -166,7 +166,7 @@ def test_every_variable_that_occurs_is_in_the_table() -> None:
                 for name in re.findall(r"\bFARWRITE_[A-Z0-9_]*[A-Z0-9]\b", path.read_text()):
                     found[name] = str(path)
     unknown = {name: path for name, path in found.items() if name not in listed | INTERNAL}
-    assert not unknown, "give it a row in options_table.py, or call it internal above"
+    assert not unknown, "give it a row in options/table.py, or call it internal above"
     assert "FARWRITE_LOG" in found
     assert not INTERNAL & listed
 

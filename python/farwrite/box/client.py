@@ -21,8 +21,8 @@ from farwrite.closing import Closing
 from farwrite.description import Shape
 from farwrite.errors import InvalidArgument, ProtocolError
 from farwrite.lifetime import close_at_exit
-from farwrite.option import from_environment
-from farwrite.options_table import find_option
+from farwrite.options.option import from_environment
+from farwrite.options.table import find_option
 from farwrite.stats import Peer
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from farwrite import _farwrite
-from farwrite.options import (
+from farwrite.options.device import (
     DEFAULT_TOKEN,
     KEYWORDS,
     Given,

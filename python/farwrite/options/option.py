@@ -1,4 +1,4 @@
-"""Option: a row of `farwrite.options_table`."""
+"""Option: a row of `farwrite.options.table`."""
 
 from __future__ import annotations
 

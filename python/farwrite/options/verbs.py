@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import SupportsIndex
 
-from farwrite.option_docstring import add_parameters
+from farwrite.options.docstring import add_parameters
 
 
 @partial(add_parameters, fabric="verbs")

@@ -13,9 +13,9 @@ import numpy as np
 from farwrite import _farwrite
 from farwrite.arguments import index, number, shown, switch, text
 from farwrite.errors import InvalidArgument
-from farwrite.option import Kind, Option, from_environment
-from farwrite.options_table import DEVICE_OPTIONS
-from farwrite.verbs_options import VerbsOptions
+from farwrite.options.option import Kind, Option, from_environment
+from farwrite.options.table import DEVICE_OPTIONS
+from farwrite.options.verbs import VerbsOptions
 
 P = ParamSpec("P")
 HugePages = Literal["off", "transparent", "explicit"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TypeVar
 
 from farwrite.docstring import section
-from farwrite.option import Kind, Option
-from farwrite.options_table import DEVICE_OPTIONS
+from farwrite.options.option import Kind, Option
+from farwrite.options.table import DEVICE_OPTIONS
 
 T = TypeVar("T")
 
