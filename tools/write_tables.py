@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
-from farwrite.counter import COUNTERS, Counter
+from farwrite.metrics.counter import COUNTERS, Counter
 from farwrite.options.option import Option, Place
 from farwrite.options.table import HEADERS, OPTIONS, row
 from farwrite.plugin.stats import COUNTERS as TENSORFLOW_COUNTERS

@@ -46,11 +46,7 @@ from farwrite.errors import (
 )
 from farwrite.info import info, version
 from farwrite.log import log_level, set_log_level
-from farwrite.notification import Notification, Notifications
-from farwrite.options.device import DEFAULT_TOKEN
-from farwrite.options.verbs import VerbsOptions
-from farwrite.registration import MemoryRegistration
-from farwrite.stats import (
+from farwrite.metrics.stats import (
     AdapterStats,
     ChannelStats,
     DeviceStats,
@@ -60,6 +56,10 @@ from farwrite.stats import (
     PeerState,
     TensorStats,
 )
+from farwrite.notification import Notification, Notifications
+from farwrite.options.device import DEFAULT_TOKEN
+from farwrite.options.verbs import VerbsOptions
+from farwrite.registration import MemoryRegistration
 from farwrite.tensor import TensorReceiver, TensorSender
 
 if TYPE_CHECKING:

@@ -23,6 +23,7 @@ from farwrite.errors import (
     OutOfRange,
     Unavailable,
 )
+from farwrite.metrics.stats import ChannelStats, Peer, PeerState
 from farwrite.notification import Notification, Notifications, ended_in_good_order
 from farwrite.payload import (
     SupportsDLPack,
@@ -32,7 +33,6 @@ from farwrite.payload import (
     as_payload,
     byte_offset,
 )
-from farwrite.stats import ChannelStats, Peer, PeerState
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop

@@ -15,7 +15,8 @@ from farwrite.closing import Closing
 from farwrite.description import Shape
 from farwrite.errors import FailedPrecondition
 from farwrite.lifetime import close_at_exit
-from farwrite.metrics import serve, serve_given, stop_serving
+from farwrite.metrics.endpoint import serve, serve_given, stop_serving
+from farwrite.metrics.stats import AdapterStats, DeviceStats, GpuStats, MemoryStats
 from farwrite.options.device import (
     DEFAULT_TOKEN,
     DefaultToken,
@@ -28,7 +29,6 @@ from farwrite.options.docstring import add_parameters
 from farwrite.options.verbs import VerbsOptions
 from farwrite.payload import as_array, as_buffer
 from farwrite.registration import MemoryRegistration
-from farwrite.stats import AdapterStats, DeviceStats, GpuStats, MemoryStats
 
 
 @add_parameters

@@ -12,7 +12,7 @@ from farwrite.errors import (
     Unavailable,
 )
 from farwrite.handle import Handle
-from farwrite.stats import PeerState
+from farwrite.metrics.stats import PeerState
 
 if TYPE_CHECKING:
     from farwrite.channel import Channel

@@ -27,8 +27,8 @@ from farwrite.description import (
 )
 from farwrite.doorbell import take_async
 from farwrite.errors import EndOfStream, Error, InvalidArgument
+from farwrite.metrics.stats import TensorStats
 from farwrite.payload import SupportsDLPack, as_payload
-from farwrite.stats import TensorStats
 
 EdgeKind = Literal["static", "bounded", "dynamic"]
 Tensor = npt.NDArray[Any] | RegisteredArray | SupportsDLPack | bytes | bytearray | memoryview

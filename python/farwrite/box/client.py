@@ -21,9 +21,9 @@ from farwrite.closing import Closing
 from farwrite.description import Shape
 from farwrite.errors import InvalidArgument, ProtocolError
 from farwrite.lifetime import close_at_exit
+from farwrite.metrics.stats import Peer
 from farwrite.options.option import from_environment
 from farwrite.options.table import find_option
-from farwrite.stats import Peer
 
 
 def connect(endpoint: str, *, timeout: float | None = 30.0, **device: Any) -> Client:

@@ -16,8 +16,8 @@ from farwrite.closing import Closing
 from farwrite.errors import FailedPrecondition, InvalidArgument, ending
 from farwrite.lifetime import close_at_exit
 from farwrite.lock import Lock
-from farwrite.metrics import serve as serve_metrics
-from farwrite.metrics import serve_given, stop_serving
+from farwrite.metrics.endpoint import serve as serve_metrics
+from farwrite.metrics.endpoint import serve_given, stop_serving
 from farwrite.units import parse_seconds, parse_size
 
 Size = SupportsIndex | str

@@ -33,7 +33,7 @@ class _Endpoint:
     """One address and the sources that are served there. Guarded by `_lock`."""
 
     def __init__(self, host: str, port: int) -> None:
-        from farwrite.metrics_server import MetricsServer
+        from farwrite.metrics.server import MetricsServer
 
         self.sources: weakref.WeakSet[Source] = weakref.WeakSet()
         self._server = MetricsServer(host, port, self._text)
