@@ -15,10 +15,8 @@ from typing import TYPE_CHECKING, Any
 import farwrite.interpreter  # noqa: F401  # before the core is loaded
 
 # isort: split
-from farwrite.array import RegisteredArray, RemoteArray
 from farwrite.channel import Channel
 from farwrite.completion import Completion
-from farwrite.cuda import CudaArray
 from farwrite.device import Device
 from farwrite.errors import (
     AlreadyExists,
@@ -46,6 +44,9 @@ from farwrite.errors import (
 )
 from farwrite.info import info, version
 from farwrite.log import log_level, set_log_level
+from farwrite.memory.array import RegisteredArray, RemoteArray
+from farwrite.memory.cuda import CudaArray
+from farwrite.memory.registration import MemoryRegistration
 from farwrite.metrics.stats import (
     AdapterStats,
     ChannelStats,
@@ -59,7 +60,6 @@ from farwrite.metrics.stats import (
 from farwrite.notification import Notification, Notifications
 from farwrite.options.device import DEFAULT_TOKEN
 from farwrite.options.verbs import VerbsOptions
-from farwrite.registration import MemoryRegistration
 from farwrite.tensor import TensorReceiver, TensorSender
 
 if TYPE_CHECKING:

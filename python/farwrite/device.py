@@ -9,12 +9,14 @@ import numpy.typing as npt
 
 from farwrite import _farwrite
 from farwrite.arguments import seconds, text
-from farwrite.array import RegisteredArray, registered
 from farwrite.channel import Channel
 from farwrite.closing import Closing
-from farwrite.description import Shape
 from farwrite.errors import FailedPrecondition
 from farwrite.lifetime import close_at_exit
+from farwrite.memory.array import RegisteredArray, registered
+from farwrite.memory.description import Shape
+from farwrite.memory.payload import as_array, as_buffer
+from farwrite.memory.registration import MemoryRegistration
 from farwrite.metrics.endpoint import serve, serve_given, stop_serving
 from farwrite.metrics.stats import AdapterStats, DeviceStats, GpuStats, MemoryStats
 from farwrite.options.device import (
@@ -27,8 +29,6 @@ from farwrite.options.device import (
 )
 from farwrite.options.docstring import add_parameters
 from farwrite.options.verbs import VerbsOptions
-from farwrite.payload import as_array, as_buffer
-from farwrite.registration import MemoryRegistration
 
 
 @add_parameters
