@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-import farwrite.interpreter  # noqa: F401  # before the core is loaded
+import farwrite.lifetime.interpreter  # noqa: F401  # before the core is loaded
 
 # isort: split
 from farwrite.channel import Channel

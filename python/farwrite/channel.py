@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from farwrite import _farwrite
 from farwrite.arguments import function, seconds, shown, text, word
-from farwrite.closing import Closing
 from farwrite.completion import Completion
 from farwrite.doorbell import Doorbell, forget_closed_loops, take_async
 from farwrite.errors import Cancelled, FailedPrecondition, InvalidArgument, OutOfRange, Unavailable
+from farwrite.lifetime.closing import Closing
 from farwrite.memory.array import RegisteredArray, RemoteArray, registered
 from farwrite.memory.description import (
     Shape,

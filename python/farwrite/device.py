@@ -10,9 +10,9 @@ import numpy.typing as npt
 from farwrite import _farwrite
 from farwrite.arguments import seconds, text
 from farwrite.channel import Channel
-from farwrite.closing import Closing
 from farwrite.errors import FailedPrecondition
-from farwrite.lifetime import close_at_exit
+from farwrite.lifetime.at_exit import close_at_exit
+from farwrite.lifetime.closing import Closing
 from farwrite.memory.array import RegisteredArray, registered
 from farwrite.memory.description import Shape
 from farwrite.memory.payload import as_array, as_buffer

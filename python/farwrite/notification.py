@@ -11,7 +11,7 @@ from farwrite.errors import (
     FailedPrecondition,
     Unavailable,
 )
-from farwrite.handle import Handle
+from farwrite.lifetime.handle import Handle
 from farwrite.metrics.stats import PeerState
 
 if TYPE_CHECKING:

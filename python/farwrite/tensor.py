@@ -13,10 +13,10 @@ import numpy.typing as npt
 from farwrite import _farwrite
 from farwrite.arguments import choice, flag, seconds, text, whole_number, word
 from farwrite.channel import Channel
-from farwrite.closing import Closing
 from farwrite.completion import Completion
 from farwrite.doorbell import take_async
 from farwrite.errors import EndOfStream, Error, InvalidArgument
+from farwrite.lifetime.closing import Closing
 from farwrite.memory.array import RegisteredArray
 from farwrite.memory.cuda import CudaArray
 from farwrite.memory.description import (

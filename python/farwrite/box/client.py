@@ -16,9 +16,9 @@ from farwrite.box.segment import Segment, SegmentInfo
 from farwrite.box.stats import ClientStats
 from farwrite.box.subscriber import Subscriber
 from farwrite.box.updates import Watch
-from farwrite.closing import Closing
 from farwrite.errors import InvalidArgument, ProtocolError
-from farwrite.lifetime import close_at_exit
+from farwrite.lifetime.at_exit import close_at_exit
+from farwrite.lifetime.closing import Closing
 from farwrite.memory.array import RegisteredArray
 from farwrite.memory.description import Shape
 from farwrite.metrics.stats import Peer

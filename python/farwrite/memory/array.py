@@ -12,7 +12,7 @@ import numpy.typing as npt
 from farwrite import _farwrite
 from farwrite.arguments import seconds, shown, text
 from farwrite.errors import Error, InvalidArgument, ResourceExhausted
-from farwrite.handle import Handle
+from farwrite.lifetime.handle import Handle
 from farwrite.memory.cuda import CudaArray
 from farwrite.memory.description import Shape, checked_dtype, checked_shape, count_bytes, describe
 

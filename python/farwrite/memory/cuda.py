@@ -11,7 +11,7 @@ import numpy.typing as npt
 from farwrite import _farwrite
 from farwrite.arguments import shown, whole_number
 from farwrite.errors import InvalidArgument, ProtocolError
-from farwrite.handle import Handle
+from farwrite.lifetime.handle import Handle
 from farwrite.memory.description import (
     check_size,
     checked_dtype,
