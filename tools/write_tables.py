@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
-from farwrite.counter import COUNTERS, Counter
-from farwrite.option import Option, Place
-from farwrite.options_table import HEADERS, OPTIONS, row
+from farwrite.metrics.counter import COUNTERS, Counter
+from farwrite.options.option import Option, Place
+from farwrite.options.table import HEADERS, OPTIONS, row
 from farwrite.plugin.stats import COUNTERS as TENSORFLOW_COUNTERS
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
@@ -33,8 +33,7 @@ def tensorflow_options() -> str:
     chosen = (
         _cells(option)
         for option in OPTIONS
-        if {Place.PLUGIN, Place.PROCESS} & set(option.places)
-        and not option.name.startswith("verbs_")
+        if {Place.PLUGIN, Place.PROCESS} & set(option.places) and not option.fabric
     )
     return _table(
         ("variable", *HEADERS[3:]), ((variable, *rest) for _, variable, _, *rest in chosen)

@@ -12,13 +12,11 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-import farwrite.interpreter  # noqa: F401  # before the core is loaded
+import farwrite.lifetime.interpreter  # noqa: F401  # before the core is loaded
 
 # isort: split
-from farwrite.array import RegisteredArray, RemoteArray
 from farwrite.channel import Channel
 from farwrite.completion import Completion
-from farwrite.cuda import CudaArray
 from farwrite.device import Device
 from farwrite.errors import (
     AlreadyExists,
@@ -46,10 +44,10 @@ from farwrite.errors import (
 )
 from farwrite.info import info, version
 from farwrite.log import log_level, set_log_level
-from farwrite.notification import Notification, Notifications
-from farwrite.options import DEFAULT_TOKEN
-from farwrite.registration import MemoryRegistration
-from farwrite.stats import (
+from farwrite.memory.array import RegisteredArray, RemoteArray
+from farwrite.memory.cuda import CudaArray
+from farwrite.memory.registration import MemoryRegistration
+from farwrite.metrics.stats import (
     AdapterStats,
     ChannelStats,
     DeviceStats,
@@ -59,6 +57,9 @@ from farwrite.stats import (
     PeerState,
     TensorStats,
 )
+from farwrite.notification import Notification, Notifications
+from farwrite.options.device import DEFAULT_TOKEN
+from farwrite.options.verbs import VerbsOptions
 from farwrite.tensor import TensorReceiver, TensorSender
 
 if TYPE_CHECKING:
@@ -109,6 +110,7 @@ __all__ = [
     "Unauthenticated",
     "Unavailable",
     "Unsupported",
+    "VerbsOptions",
     "VersionMismatch",
     "info",
     "log_level",

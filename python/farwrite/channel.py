@@ -11,20 +11,20 @@ import numpy.typing as npt
 
 from farwrite import _farwrite
 from farwrite.arguments import function, seconds, shown, text, word
-from farwrite.array import RegisteredArray, RemoteArray, registered
-from farwrite.closing import Closing
 from farwrite.completion import Completion
-from farwrite.description import Shape, check_size, checked_dtype, checked_shape, count_bytes, parse
 from farwrite.doorbell import Doorbell, forget_closed_loops, take_async
-from farwrite.errors import (
-    Cancelled,
-    FailedPrecondition,
-    InvalidArgument,
-    OutOfRange,
-    Unavailable,
+from farwrite.errors import Cancelled, FailedPrecondition, InvalidArgument, OutOfRange, Unavailable
+from farwrite.lifetime.closing import Closing
+from farwrite.memory.array import RegisteredArray, RemoteArray, registered
+from farwrite.memory.description import (
+    Shape,
+    check_size,
+    checked_dtype,
+    checked_shape,
+    count_bytes,
+    parse,
 )
-from farwrite.notification import Notification, Notifications, ended_in_good_order
-from farwrite.payload import (
+from farwrite.memory.payload import (
     SupportsDLPack,
     as_array,
     as_buffer,
@@ -32,7 +32,8 @@ from farwrite.payload import (
     as_payload,
     byte_offset,
 )
-from farwrite.stats import ChannelStats, Peer, PeerState
+from farwrite.metrics.stats import ChannelStats, Peer, PeerState
+from farwrite.notification import Notification, Notifications, ended_in_good_order
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop

@@ -8,7 +8,7 @@ from typing import Any
 from farwrite import _farwrite
 from farwrite.arguments import seconds
 from farwrite.awaited import Awaited
-from farwrite.handle import Handle
+from farwrite.lifetime.handle import Handle
 
 
 class Completion(Handle, elsewhere="wait for the operation here, and send the outcome"):

@@ -9,24 +9,26 @@ import numpy.typing as npt
 
 from farwrite import _farwrite
 from farwrite.arguments import seconds, text
-from farwrite.array import RegisteredArray, registered
 from farwrite.channel import Channel
-from farwrite.closing import Closing
-from farwrite.description import Shape
 from farwrite.errors import FailedPrecondition
-from farwrite.lifetime import close_at_exit
-from farwrite.metrics import serve, serve_given, stop_serving
-from farwrite.options import (
+from farwrite.lifetime.at_exit import close_at_exit
+from farwrite.lifetime.closing import Closing
+from farwrite.memory.array import RegisteredArray, registered
+from farwrite.memory.description import Shape
+from farwrite.memory.payload import as_array, as_buffer
+from farwrite.memory.registration import MemoryRegistration
+from farwrite.metrics.endpoint import serve, serve_given, stop_serving
+from farwrite.metrics.stats import AdapterStats, DeviceStats, GpuStats, MemoryStats
+from farwrite.options.device import (
     DEFAULT_TOKEN,
     DefaultToken,
     HugePages,
-    add_parameters,
+    checks_keywords,
     device_options,
     given_options,
 )
-from farwrite.payload import as_array, as_buffer
-from farwrite.registration import MemoryRegistration
-from farwrite.stats import AdapterStats, DeviceStats, GpuStats, MemoryStats
+from farwrite.options.docstring import add_parameters
+from farwrite.options.verbs import VerbsOptions
 
 
 @add_parameters
@@ -43,6 +45,8 @@ class Device(Closing, elsewhere="open a Device in the other process"):
     Parameters
     ----------
     {options}
+    verbs : VerbsOptions; default: none
+        The options of the fabric verbs.
 
     The value of a keyword that is not given, or is None, comes from the environment: `lanes` from
     FARWRITE_LANES, and so on. `token` is the exception: its None means no token. If the variable is
@@ -71,6 +75,7 @@ class Device(Closing, elsewhere="open a Device in the other process"):
     ...     weights.array[:] = 1
     """
 
+    @checks_keywords
     def __init__(
         self,
         *,
@@ -98,19 +103,8 @@ class Device(Closing, elsewhere="open a Device in the other process"):
         handshake_timeout: float | str | None = None,
         data_port: SupportsIndex | None = None,
         host_timeout: float | str | None = None,
-        verbs_device: str | None = None,
-        verbs_port: SupportsIndex | None = None,
-        verbs_gid_index: SupportsIndex | None = None,
-        verbs_send_queue_depth: SupportsIndex | None = None,
-        verbs_receive_credits: SupportsIndex | None = None,
-        verbs_chunk_bytes: SupportsIndex | str | None = None,
-        verbs_signal_every: SupportsIndex | None = None,
-        verbs_inline_bytes: SupportsIndex | str | None = None,
-        verbs_retry_count: SupportsIndex | None = None,
-        verbs_rnr_retry_count: SupportsIndex | None = None,
-        verbs_relaxed_ordering: bool | None = None,
-        verbs_use_immediate: bool | None = None,
         metrics: str | None = None,
+        verbs: VerbsOptions | None = None,
     ) -> None:
         keywords = dict(locals())
         del keywords["self"]

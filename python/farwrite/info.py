@@ -10,9 +10,9 @@ from typing import TypedDict, cast
 
 from farwrite import _farwrite
 from farwrite.errors import ResourceExhausted
-from farwrite.option import from_environment
-from farwrite.options import Given, device_options
-from farwrite.options_table import DEVICE_OPTIONS
+from farwrite.options.device import Given, device_options
+from farwrite.options.option import from_environment
+from farwrite.options.table import DEVICE_OPTIONS
 
 
 class Fabric(TypedDict):
@@ -148,7 +148,7 @@ def fabrics() -> list[Fabric]:
     given = {}
     for option in DEVICE_OPTIONS:
         found, value = from_environment(option)
-        if found and option.name.startswith("verbs_"):
+        if found and option.fabric == "verbs":
             given[option.name] = Given(option.variable, value)
     return cast("list[Fabric]", _farwrite.fabrics(device_options(given)))
 

@@ -11,8 +11,8 @@ from farwrite.errors import (
     FailedPrecondition,
     Unavailable,
 )
-from farwrite.handle import Handle
-from farwrite.stats import PeerState
+from farwrite.lifetime.handle import Handle
+from farwrite.metrics.stats import PeerState
 
 if TYPE_CHECKING:
     from farwrite.channel import Channel

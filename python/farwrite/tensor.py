@@ -12,12 +12,14 @@ import numpy.typing as npt
 
 from farwrite import _farwrite
 from farwrite.arguments import choice, flag, seconds, text, whole_number, word
-from farwrite.array import RegisteredArray
 from farwrite.channel import Channel
-from farwrite.closing import Closing
 from farwrite.completion import Completion
-from farwrite.cuda import CudaArray
-from farwrite.description import (
+from farwrite.doorbell import take_async
+from farwrite.errors import EndOfStream, Error, InvalidArgument
+from farwrite.lifetime.closing import Closing
+from farwrite.memory.array import RegisteredArray
+from farwrite.memory.cuda import CudaArray
+from farwrite.memory.description import (
     Shape,
     check_size,
     checked_dtype,
@@ -25,10 +27,8 @@ from farwrite.description import (
     dtype_from_text,
     dtype_to_text,
 )
-from farwrite.doorbell import take_async
-from farwrite.errors import EndOfStream, Error, InvalidArgument
-from farwrite.payload import SupportsDLPack, as_payload
-from farwrite.stats import TensorStats
+from farwrite.memory.payload import SupportsDLPack, as_payload
+from farwrite.metrics.stats import TensorStats
 
 EdgeKind = Literal["static", "bounded", "dynamic"]
 Tensor = npt.NDArray[Any] | RegisteredArray | SupportsDLPack | bytes | bytearray | memoryview

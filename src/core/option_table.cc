@@ -118,53 +118,53 @@ constexpr std::array kDeviceOptions = {
            "A peer counts as dead if the network brings no acknowledgement from its host for this"
            " long.",
            {1000 * kMillisecond}},
-    Option{"verbs_device", "FARWRITE_VERBS_DEVICE", kBoth, kText, kVerbs<&VerbsOptions::device>,
+    Option{"verbs.device", "FARWRITE_VERBS_DEVICE", kBoth, kText, kVerbs<&VerbsOptions::device>,
            "The RDMA device of the verbs fabric, by its name in ibv_devices; none takes the best"
            " device.",
            {}, "none"},
-    Option{"verbs_port", "FARWRITE_VERBS_PORT", kBoth, kCount, kVerbs<&VerbsOptions::port>,
+    Option{"verbs.port", "FARWRITE_VERBS_PORT", kBoth, kCount, kVerbs<&VerbsOptions::port>,
            "The port of the RDMA device, 1 or more.",
            {1, 255}, "none"},
-    Option{"verbs_gid_index", "FARWRITE_VERBS_GID_INDEX", kBoth, kCount,
+    Option{"verbs.gid_index", "FARWRITE_VERBS_GID_INDEX", kBoth, kCount,
            kVerbs<&VerbsOptions::gid_index>,
            "With RoCE, the index in the port's GID table. The device uses the address in that"
            " entry.",
            {0, 65535}, "none"},
-    Option{"verbs_send_queue_depth", "FARWRITE_VERBS_SEND_QUEUE_DEPTH", kBoth, kCount,
+    Option{"verbs.send_queue_depth", "FARWRITE_VERBS_SEND_QUEUE_DEPTH", kBoth, kCount,
            kVerbs<&VerbsOptions::send_queue_depth>,
            "The work requests that a lane may have under way; fewer if the adapter allows fewer.",
            {1, kMost32}},
-    Option{"verbs_receive_credits", "FARWRITE_VERBS_RECEIVE_CREDITS", kBoth, kCount,
+    Option{"verbs.receive_credits", "FARWRITE_VERBS_RECEIVE_CREDITS", kBoth, kCount,
            kVerbs<&VerbsOptions::receive_credits>,
            "The notifications and messages that a peer may have sent on a lane before they are"
            " taken.",
            {1, kMost32}},
-    Option{"verbs_chunk_bytes", "FARWRITE_VERBS_CHUNK_BYTES", kBoth, kSize,
+    Option{"verbs.chunk_bytes", "FARWRITE_VERBS_CHUNK_BYTES", kBoth, kSize,
            kVerbs<&VerbsOptions::chunk_bytes>,
            "The most that one work request carries; less if the port allows less.",
            {1}},
-    Option{"verbs_signal_every", "FARWRITE_VERBS_SIGNAL_EVERY", kBoth, kCount,
+    Option{"verbs.signal_every", "FARWRITE_VERBS_SIGNAL_EVERY", kBoth, kCount,
            kVerbs<&VerbsOptions::signal_every>,
            "Of the work requests that need no completion, one in this many requests one.",
            {1, kMost32}},
-    Option{"verbs_inline_bytes", "FARWRITE_VERBS_INLINE_BYTES", kBoth, kSize,
+    Option{"verbs.inline_bytes", "FARWRITE_VERBS_INLINE_BYTES", kBoth, kSize,
            kVerbs<&VerbsOptions::inline_bytes>,
            "Writes up to this size travel inside their work request.",
            {0, kMost32}},
-    Option{"verbs_retry_count", "FARWRITE_VERBS_RETRY_COUNT", kBoth, kCount,
+    Option{"verbs.retry_count", "FARWRITE_VERBS_RETRY_COUNT", kBoth, kCount,
            kVerbs<&VerbsOptions::retry_count>,
            "How often the adapter repeats what the peer's adapter does not acknowledge, 0 to 7.",
            {0, 7}},
-    Option{"verbs_rnr_retry_count", "FARWRITE_VERBS_RNR_RETRY_COUNT", kBoth, kCount,
+    Option{"verbs.rnr_retry_count", "FARWRITE_VERBS_RNR_RETRY_COUNT", kBoth, kCount,
            kVerbs<&VerbsOptions::rnr_retry_count>,
            "How often the adapter repeats what finds no receive at the peer, 0 to 7; 7 is for"
            " ever.",
            {0, 7}},
-    Option{"verbs_relaxed_ordering", "FARWRITE_VERBS_RELAXED_ORDERING", kBoth, kSwitch,
+    Option{"verbs.relaxed_ordering", "FARWRITE_VERBS_RELAXED_ORDERING", kBoth, kSwitch,
            kVerbs<&VerbsOptions::relaxed_ordering>,
            "Relaxed PCIe ordering of memory that peers write.",
            {}, "(where it is safe)"},
-    Option{"verbs_use_immediate", "FARWRITE_VERBS_USE_IMMEDIATE", kBoth, kSwitch,
+    Option{"verbs.use_immediate", "FARWRITE_VERBS_USE_IMMEDIATE", kBoth, kSwitch,
            kVerbs<&VerbsOptions::use_immediate>,
            "Notifications travel with writes. off uses the way that iWARP needs, to measure the"
            " difference."},
@@ -322,7 +322,7 @@ Status set_verbs_options(std::string_view text, VerbsOptions& options) {
     text.remove_prefix(std::min(comma + 1, text.size()));
     const std::size_t equals = setting.find('=');
     const core::Option* const option =
-        core::find_keyword("verbs_" + std::string(setting.substr(0, equals)));
+        core::find_keyword("verbs." + std::string(setting.substr(0, equals)));
     std::string fault = "is not a setting of verbs";
     if (equals == std::string_view::npos) {
       fault = "has no value";
@@ -333,7 +333,7 @@ Status set_verbs_options(std::string_view text, VerbsOptions& options) {
       return Status::error(StatusCode::kInvalidArgument, {"set options of verbs"},
                            "\"" + std::string(setting) + "\" " + fault,
                            "write name=value, with commas between; docs/reference/options.md lists "
-                           "the names, with verbs_ before them");
+                           "the names, with verbs. before them");
     }
   }
   options = std::move(result.verbs);

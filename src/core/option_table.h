@@ -1,7 +1,7 @@
 // The options that libfarwrite reads: one row each in option_table.cc. From the rows come the
 // parsers of the environment and of VerbsOptions as text, the checks of DeviceOptions, the keywords
 // of farwrite.Device in Python, `farwrite options` and docs/reference/options.md. Options that only
-// Python or the build reads are in python/farwrite/options_table.py.
+// Python or the build reads are in python/farwrite/options/table.py.
 #pragma once
 
 #include <span>
@@ -12,7 +12,8 @@
 
 namespace farwrite::core {
 
-// The keywords of farwrite.Device, in the order of the page.
+// The keywords of farwrite.Device, in the order of the page. "verbs.port" is the field `port` of
+// the keyword `verbs`, as it is of DeviceOptions.
 FARWRITE_API std::span<const Option> device_options();
 // Options that are no keywords: of the TensorFlow plug-in, which reads them by the C ABI, and of
 // gRPC.

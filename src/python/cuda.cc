@@ -21,7 +21,7 @@ namespace farwrite::python {
 namespace {
 
 namespace nb = nanobind;
-// The bytes, the element type as farwrite.description writes it, and the shape.
+// The bytes, the element type as farwrite.memory.description writes it, and the shape.
 using CudaTuple = nb::typed<nb::tuple, CudaBytes, std::string, nb::tuple>;
 
 CudaTuple view_cuda_dlpack(const std::string& operation, nb::handle capsule) {

@@ -14,7 +14,7 @@ namespace farwrite::python {
 namespace {
 
 namespace nb = nanobind;
-// The bytes, the element type as farwrite.description writes it, and the shape.
+// The bytes, the element type as farwrite.memory.description writes it, and the shape.
 using DlpackTuple = nb::typed<nb::tuple, nb::object, std::string, nb::tuple>;
 
 DlpackTuple view_dlpack(const std::string& operation, nb::handle exporter) {

@@ -1,4 +1,4 @@
-// Element types of DLPack, as farwrite.description writes them: "<f4", "bfloat16".
+// Element types of DLPack, as farwrite.memory.description writes them: "<f4", "bfloat16".
 #pragma once
 
 #include <nanobind/nanobind.h>

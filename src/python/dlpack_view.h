@@ -25,7 +25,7 @@ struct DlpackView {
   std::size_t bytes = 0;
   int device_id = 0;
   bool writable = false;
-  std::string dtype;  // as farwrite.description writes it
+  std::string dtype;  // as farwrite.memory.description writes it
   nanobind::tuple shape;
   nanobind::capsule owner;  // keeps the memory alive
 };

@@ -1,8 +1,8 @@
 // Who holds Python's global lock (the GIL), and what happens to it when the interpreter goes away.
 //
 // Farwrite's pollers are threads that Python does not know. They may reach for the GIL only while
-// the gate is open; farwrite.lifetime closes it in an atexit handler, before the interpreter is
-// finalized.
+// the gate is open; farwrite.lifetime.at_exit closes it in an atexit handler, before the
+// interpreter is finalized.
 //
 // Threads of Python may be anywhere at that time. Python before 3.14 ends a thread that wants the
 // GIL of a finalizing interpreter with pthread_exit(). That unwinds the thread's stack, and

@@ -25,7 +25,7 @@ void log(core::LogLevel level, const std::string& text) {
   without_gil([&] { core::log(level, text); });
 }
 
-// The rows of one table, each as the arguments of farwrite.counter.Counter.
+// The rows of one table, each as the arguments of farwrite.metrics.counter.Counter.
 template <typename Stats>
 void add_table(nb::dict& tables) {
   const core::CounterTable<Stats>& table = core::counters<Stats>();

@@ -62,7 +62,7 @@ void set_token(DeviceOptions& options, const std::optional<nb::bytes>& token) {
       token.has_value() ? Token(std::string(token->c_str(), token->size())) : Token::none();
 }
 
-// The rows, each as the arguments of farwrite.option.Option.
+// The rows, each as the arguments of farwrite.options.option.Option.
 nb::list rows(std::span<const Option> options) {
   DeviceOptions defaults;
   nb::list rows;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -135,8 +136,13 @@ WRONG_OPTIONS: dict[str, list[Any]] = {
     "detection_time": [0, -1, float("inf"), "x"],
     "data_port": [-1, 65536],
     "port_range": [5, "", "7000", "7000-", "0-5", "9-8", "1-65536", LONE],
-    "verbs_device": [5, "", LONE],
-    "verbs_use_immediate": ["perhaps"],
+    "verbs": [5, "mlx5_0", {"device": "mlx5_0"}, fw.VerbsOptions],
+}
+WRONG_VERBS_OPTIONS: dict[str, list[Any]] = {
+    "device": [5, "", LONE],
+    "port": [0, 256, "1"],
+    "chunk_bytes": [0, "8X"],
+    "use_immediate": ["perhaps"],
 }
 
 
@@ -148,10 +154,29 @@ def test_a_wrong_option_is_an_error_that_names_it(option: str) -> None:
         assert option in str(raised.value), value
 
 
+@pytest.mark.parametrize("option", WRONG_VERBS_OPTIONS)
+def test_a_wrong_option_of_verbs_is_an_error_that_names_it(option: str) -> None:
+    for value in WRONG_VERBS_OPTIONS[option]:
+        with pytest.raises(fw.InvalidArgument) as raised:
+            fw.Device(verbs=fw.VerbsOptions(**{option: value})).close()
+        assert f"verbs.{option} " in str(raised.value), value
+
+
+@pytest.mark.parametrize("call", [fw.Device, fw.box.serve, partial(fw.box.connect, "127.0.0.1:1")])
+def test_a_keyword_that_is_none_is_an_error_that_names_the_right_one(call: Any) -> None:
+    with pytest.raises(TypeError, match=r"give verbs=farwrite\.VerbsOptions\(gid_index=\.\.\.\)"):
+        call(verbs_gid_index=3)
+    with pytest.raises(TypeError, match=r"'lane' is no keyword .* `farwrite options` lists them"):
+        call(lane=1)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'lanes'"):
+        fw.VerbsOptions(lanes=1)  # type: ignore[call-arg]
+
+
 @pytest.mark.parametrize("word", ["off", "OFF", "no", "false", "0", False, 0, np.False_])
 def test_a_switch_is_read_and_not_tested_for_truth(word: Any) -> None:
     # Without a token, no device opens that is to encrypt.
-    with fw.Device(encrypt=word, prefault=word, verbs_use_immediate=word):
+    verbs = fw.VerbsOptions(relaxed_ordering=word, use_immediate=word)
+    with fw.Device(encrypt=word, prefault=word, verbs=verbs):
         pass
     for on in ("on", "Yes", "true", "1", True, 1, np.True_):
         with pytest.raises(fw.InvalidArgument, match="token"):

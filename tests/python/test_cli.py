@@ -88,7 +88,7 @@ def test_an_error_is_one_line(
     def fail() -> None:
         raise fw.Unavailable("no luck today")
 
-    monkeypatch.setattr("farwrite.cli_info.info", fail)
+    monkeypatch.setattr("farwrite.cli.info.info", fail)
     assert cli.main(["info"]) == 1
     assert capsys.readouterr().err == "farwrite info: no luck today\n"
 
@@ -96,7 +96,7 @@ def test_an_error_is_one_line(
 def test_ctrl_c_ends_a_command_also_where_python_drops_it() -> None:
     script = """
         import signal, sys, time, weakref
-        from farwrite import cli, cli_info
+        from farwrite import cli
 
         class Watched:
             pass
@@ -112,7 +112,7 @@ def test_ctrl_c_ends_a_command_also_where_python_drops_it() -> None:
             time.sleep(30)
             return 0
 
-        cli_info.run = run
+        cli.info.run = run
         sys.exit(cli.main(["info"]))
         """
     ended = subprocess.run(

@@ -11,7 +11,8 @@ from types import ModuleType
 
 import pytest
 
-from farwrite import cli, commands
+from farwrite import cli
+from farwrite.cli import entry_points as commands
 from farwrite_bench import command
 from farwrite_bench.benchmarks import benchmarks
 

@@ -17,6 +17,7 @@ import pytest
 import farwrite as fw
 from conftest import Pair
 from cuda_double import Double
+from farwrite.memory.cuda import as_cuda_array
 from gpu_arrays import COUNT, ByDlpack, ByInterface, ByOlderDlpack, Exporter, counting, to_host
 
 
@@ -139,7 +140,7 @@ def test_dlpack_says_what_is_read_only(cuda: None, pair: Pair) -> None:
         assert '"dltensor_versioned"' in repr(array.__dlpack__(max_version=(1, 0)))
         # A library from before read-only arrays.
         assert '"dltensor"' in repr(array.__dlpack__())
-        assert fw.cuda.as_cuda_array("read", ByDlpack(array)).writable is array.writable
+        assert as_cuda_array("read", ByDlpack(array)).writable is array.writable
     inbox = pair.near.publish("inbox", pair.near.allocate(8, "float32", kind="cuda:0"))
     outbox.array.copy_from(counting(1, 8))
     pair.far.write(ByOlderDlpack(alias), pair.far.lookup("inbox")).wait(30)

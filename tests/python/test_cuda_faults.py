@@ -16,6 +16,7 @@ import pytest
 import farwrite as fw
 from conftest import Link, Pair, connected
 from cuda_double import Double
+from farwrite.memory.cuda import as_cuda_array
 from gpu_arrays import COUNT, ByDlpack, counting, to_host
 from processes import PeerState
 from warm_python import run_python
@@ -327,7 +328,7 @@ def test_another_librarys_view_keeps_the_memory_mapped(double: Double, pair: Pai
     outbox.array.copy_from(counting())
     remote = pair.far.lookup("outbox")
     exporter = ByDlpack(remote.alias())
-    view = fw.cuda.as_cuda_array("read", exporter)
+    view = as_cuda_array("read", exporter)
     unmapped = double.calls("cuMemUnmap")
     del exporter, remote
     assert double.calls("cuMemUnmap") == unmapped

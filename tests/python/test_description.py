@@ -9,7 +9,7 @@ import pytest
 
 import farwrite as fw
 from conftest import Pair
-from farwrite.description import MAX_DIMENSIONS, checked_dtype, describe, parse
+from farwrite.memory.description import MAX_DIMENSIONS, checked_dtype, describe, parse
 
 
 @pytest.mark.parametrize(

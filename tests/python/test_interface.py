@@ -15,7 +15,7 @@ from types import ModuleType
 import pytest
 
 import farwrite as fw
-from farwrite.handle import Handle
+from farwrite.lifetime.handle import Handle
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/reference/python.md").read_text()

@@ -128,7 +128,7 @@ BELOW = {
 ABOVE = {
     "src/core/log.cc": '#include "device/channel.h"\n',
     "src/tensorflow/base/options.cc": '#include "peer/peers.h"\n',
-    "python/farwrite/cli.py": "def run():\n    from farwrite_bench import plan\n",
+    "python/farwrite/device.py": "def run():\n    from farwrite_bench import plan\n",
     "bench/python/farwrite_bench/plan.py": "import farwrite_experiments.train\n",
 }
 

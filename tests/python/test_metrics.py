@@ -19,10 +19,10 @@ import pytest
 import farwrite as fw
 import farwrite.box
 from conftest import Link, Pair, connected
-from farwrite import metrics_server
-from farwrite.counter import COUNTERS
-from farwrite.metrics import merged, parse_address
-from farwrite.metrics_server import CONNECTIONS
+from farwrite.metrics import server as metrics_server
+from farwrite.metrics.counter import COUNTERS
+from farwrite.metrics.endpoint import merged, parse_address
+from farwrite.metrics.server import CONNECTIONS
 
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 LABEL = r'[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*"'

@@ -8,14 +8,15 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import farwrite as fw
 from farwrite import _farwrite, cli
-from farwrite.option import Kind, Option, Place
-from farwrite.options import device_options, given_options
-from farwrite.options_table import DEVICE_OPTIONS, OPTIONS
+from farwrite.options.device import device_options, given_options
+from farwrite.options.option import Kind, Option, Place
+from farwrite.options.table import DEVICE_OPTIONS, OPTIONS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -107,19 +108,23 @@ def _defaults() -> dict[str, object]:
 
 
 def test_every_keyword_of_a_device_is_in_the_table() -> None:
-    assert _keywords() == {option.name for option in DEVICE_OPTIONS}
+    assert _keywords() == {option.fabric or option.name for option in DEVICE_OPTIONS}
+    fields = {f"verbs.{name}" for name in inspect.signature(fw.VerbsOptions).parameters}
+    assert fields == {option.name for option in DEVICE_OPTIONS if option.fabric}
 
 
 def test_every_keyword_of_a_device_is_in_its_docstring() -> None:
     for option in DEVICE_OPTIONS:
-        assert f"    {option.name} : " in (fw.Device.__doc__ or "")
+        kind = fw.VerbsOptions if option.fabric else fw.Device
+        assert f"    {option.field} : " in (kind.__doc__ or "")
+    assert "    verbs : " in (fw.Device.__doc__ or "")
 
 
 def test_every_field_of_device_options_is_in_the_table() -> None:
     fields = _fields("DeviceOptions")
     assert {"listen", "numa_node", "fabrics", "token", "verbs"} <= fields
-    verbs = {f"verbs_{field}" for field in _fields("VerbsOptions") - VERBS_NOT_IN_PYTHON}
-    assert {"verbs_device", "verbs_relaxed_ordering"} <= verbs
+    verbs = {f"verbs.{field}" for field in _fields("VerbsOptions") - VERBS_NOT_IN_PYTHON}
+    assert {"verbs.device", "verbs.relaxed_ordering"} <= verbs
     names = {option.name for option in DEVICE_OPTIONS} - {"port", "metrics"}
     assert names == (fields - {"verbs", "tcp"}) | verbs | _fields("TcpOptions")
 
@@ -128,9 +133,9 @@ def test_defaults_are_the_cores() -> None:
     core = _farwrite.DeviceOptions()
     special = {"port": None, "token": "(this user's cookie)", "metrics": None, "name": None,
                "port_range": None,
-               "verbs_device": None, "verbs_port": None, "verbs_gid_index": None,
+               "verbs.device": None, "verbs.port": None, "verbs.gid_index": None,
                "numa_node": "(the adapter's)",
-               "verbs_relaxed_ordering": "(where it is safe)",
+               "verbs.relaxed_ordering": "(where it is safe)",
                "send_limit_per_peer": "(send_limit)",
                "receive_limit_per_peer": "(receive_limit)"}  # fmt: skip
     for name, default in _defaults().items():
@@ -141,8 +146,11 @@ def test_defaults_are_the_cores() -> None:
         else:
             assert getattr(core, name) == default, name
     assert (core.name, core.port_range, core.numa_node) == ("", "", -2)
-    assert (core.verbs_device, core.verbs_port, core.verbs_gid_index) == ("", 0, -1)
-    assert core.verbs_relaxed_ordering is None
+    assert [getattr(core, f"verbs.{name}") for name in ("device", "port")] == ["", 0]
+    assert [getattr(core, f"verbs.{name}") for name in ("gid_index", "relaxed_ordering")] == [
+        -1,
+        None,
+    ]
     assert core.send_limit_per_peer == core.send_limit
     assert core.receive_limit_per_peer == core.receive_limit
 
@@ -157,7 +165,7 @@ def test_every_variable_that_occurs_is_in_the_table() -> None:
                 for name in re.findall(r"\bFARWRITE_[A-Z0-9_]*[A-Z0-9]\b", path.read_text()):
                     found[name] = str(path)
     unknown = {name: path for name, path in found.items() if name not in listed | INTERNAL}
-    assert not unknown, "give it a row in options_table.py, or call it internal above"
+    assert not unknown, "give it a row in options/table.py, or call it internal above"
     assert "FARWRITE_LOG" in found
     assert not INTERNAL & listed
 
@@ -171,7 +179,7 @@ def test_names_and_variables_are_unique() -> None:
 def test_a_variable_is_named_after_its_keyword() -> None:
     for option in DEVICE_OPTIONS:
         assert option.variable == (
-            "" if option.name == "port" else f"FARWRITE_{option.name.upper()}"
+            "" if option.name == "port" else f"FARWRITE_{option.name.upper().replace('.', '_')}"
         )
 
 
@@ -200,18 +208,18 @@ TEXTS: dict[str, tuple[str, object]] = {
     "data_port": ("7000", 7000),
     "host_timeout": ("90s", 90.0),
     "encrypt": ("yes", True),
-    "verbs_device": ("mlx5_0", "mlx5_0"),
-    "verbs_port": ("2", 2),
-    "verbs_gid_index": ("3", 3),
-    "verbs_send_queue_depth": ("256", 256),
-    "verbs_receive_credits": ("32", 32),
-    "verbs_chunk_bytes": ("64M", 64 << 20),
-    "verbs_signal_every": ("4", 4),
-    "verbs_inline_bytes": ("0", 0),
-    "verbs_retry_count": ("0", 0),
-    "verbs_rnr_retry_count": ("6", 6),
-    "verbs_relaxed_ordering": ("off", False),
-    "verbs_use_immediate": ("no", False),
+    "verbs.device": ("mlx5_0", "mlx5_0"),
+    "verbs.port": ("2", 2),
+    "verbs.gid_index": ("3", 3),
+    "verbs.send_queue_depth": ("256", 256),
+    "verbs.receive_credits": ("32", 32),
+    "verbs.chunk_bytes": ("64M", 64 << 20),
+    "verbs.signal_every": ("4", 4),
+    "verbs.inline_bytes": ("0", 0),
+    "verbs.retry_count": ("0", 0),
+    "verbs.rnr_retry_count": ("6", 6),
+    "verbs.relaxed_ordering": ("off", False),
+    "verbs.use_immediate": ("no", False),
 }
 
 
@@ -221,6 +229,12 @@ def _not_given() -> dict[str, object]:
 
 def _core(**keywords: object) -> _farwrite.DeviceOptions:
     return device_options(given_options({**_not_given(), **keywords}))
+
+
+def _with(option: Option, value: Any) -> _farwrite.DeviceOptions:
+    if option.fabric:
+        return _core(verbs=fw.VerbsOptions(**{option.field: value}))
+    return _core(**{option.name: value})
 
 
 @pytest.mark.parametrize(
@@ -254,7 +268,7 @@ def test_a_variable_sets_its_option_and_a_keyword_beats_it(
     if isinstance(keyword, str) and keyword.startswith("("):
         keyword = 2 << 20 if option.kind is Kind.SIZE else 1
     monkeypatch.setenv(option.variable, text)
-    given = getattr(_core(**{option.name: keyword}), option.name)
+    given = getattr(_with(option, keyword), option.name)
     assert given == (list(keyword) if option.kind is Kind.NAMES else keyword)
 
 
@@ -265,10 +279,10 @@ def test_a_variable_sets_its_option_and_a_keyword_beats_it(
 )
 def test_a_keyword_takes_the_text_of_sizes_and_times(option: Option) -> None:
     text, value = TEXTS[option.name]
-    assert getattr(_core(**{option.name: text}), option.name) == pytest.approx(value, rel=1e-4)
+    assert getattr(_with(option, text), option.name) == pytest.approx(value, rel=1e-4)
     for wrong in ("much", "", "-1"):
         with pytest.raises(fw.InvalidArgument, match=option.name):
-            _core(**{option.name: wrong})
+            _with(option, wrong)
 
 
 def test_the_port_beats_the_variable_of_listen(monkeypatch: pytest.MonkeyPatch) -> None:

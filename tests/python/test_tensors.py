@@ -79,7 +79,7 @@ def test_types_of_ml_dtypes_go_by_name(pair: Pair, name: str) -> None:
 
 
 def test_a_name_that_is_no_type_is_refused() -> None:
-    from farwrite.description import dtype_from_text
+    from farwrite.memory.description import dtype_from_text
 
     for text in ("finfo", "no_such_type", "O", "|O", '["broken"', "__name__"):
         with pytest.raises(fw.ProtocolError):

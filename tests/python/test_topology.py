@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from farwrite.cli_info import topology_lines
+from farwrite.cli.info import topology_lines
 from farwrite.info import topology
 
 

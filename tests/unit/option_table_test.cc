@@ -52,7 +52,7 @@ TEST(OptionTable, AFieldOutOfRangeIsNamed) {
   EXPECT_THAT(check_ranges(name).message(), HasSubstr("name=256 bytes is not a text of 1 to 255"));
   DeviceOptions retries;
   retries.verbs.rnr_retry_count = 8;
-  EXPECT_THAT(check_ranges(retries).message(), HasSubstr("verbs_rnr_retry_count=8 is not"));
+  EXPECT_THAT(check_ranges(retries).message(), HasSubstr("verbs.rnr_retry_count=8 is not"));
 }
 
 TEST(OptionTable, SizesAreReadAsPeopleWriteThem) {
@@ -107,7 +107,7 @@ TEST(OptionTable, OtherTextsAreRead) {
   EXPECT_EQ(options.huge_pages, HugePages::kOff);
   EXPECT_EQ(set("prefault", "No", options), "");
   EXPECT_FALSE(options.prefault);
-  EXPECT_EQ(set("verbs_relaxed_ordering", "off", options), "");
+  EXPECT_EQ(set("verbs.relaxed_ordering", "off", options), "");
   EXPECT_EQ(options.verbs.relaxed_ordering, false);
   EXPECT_EQ(set("token", "none", options), "");
   EXPECT_EQ(options.token.kind(), Token::Kind::kNone);

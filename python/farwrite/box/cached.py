@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from farwrite.errors import DeadlineExceeded
-from farwrite.handle import Handle
+from farwrite.lifetime.handle import Handle
 
 if TYPE_CHECKING:
     from farwrite.box.segment import Consistency, Segment

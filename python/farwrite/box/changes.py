@@ -10,7 +10,7 @@ from farwrite.arguments import flag, index, shown
 from farwrite.box.element import Elements, Layout, elements_of, factor_of, type_name
 from farwrite.box.update import Update
 from farwrite.errors import InvalidArgument, OutOfRange
-from farwrite.handle import Handle
+from farwrite.lifetime.handle import Handle
 
 if TYPE_CHECKING:
     from typing import TypeGuard

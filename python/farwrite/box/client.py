@@ -8,7 +8,6 @@ import numpy.typing as npt
 
 from farwrite import _farwrite
 from farwrite.arguments import flag, seconds, text, whole_number
-from farwrite.array import RegisteredArray
 from farwrite.box.device_keywords import parse_keywords
 from farwrite.box.element import layout_like, layout_of, parse_layout, plain_layout, type_name
 from farwrite.box.event import Event
@@ -17,13 +16,14 @@ from farwrite.box.segment import Segment, SegmentInfo
 from farwrite.box.stats import ClientStats
 from farwrite.box.subscriber import Subscriber
 from farwrite.box.updates import Watch
-from farwrite.closing import Closing
-from farwrite.description import Shape
 from farwrite.errors import InvalidArgument, ProtocolError
-from farwrite.lifetime import close_at_exit
-from farwrite.option import from_environment
-from farwrite.options_table import find_option
-from farwrite.stats import Peer
+from farwrite.lifetime.at_exit import close_at_exit
+from farwrite.lifetime.closing import Closing
+from farwrite.memory.array import RegisteredArray
+from farwrite.memory.description import Shape
+from farwrite.metrics.stats import Peer
+from farwrite.options.option import from_environment
+from farwrite.options.table import find_option
 
 
 def connect(endpoint: str, *, timeout: float | None = 30.0, **device: Any) -> Client:

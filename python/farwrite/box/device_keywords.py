@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from farwrite import _farwrite
-from farwrite.errors import InvalidArgument
-from farwrite.options import DEFAULT_TOKEN, Given, device_options, given_options
-from farwrite.options_table import DEVICE_OPTIONS
-
-_NAMES = frozenset(option.name for option in DEVICE_OPTIONS)
+from farwrite.options.device import (
+    DEFAULT_TOKEN,
+    KEYWORDS,
+    Given,
+    check_keywords,
+    device_options,
+    given_options,
+)
 
 
 def parse_keywords(
@@ -20,14 +23,11 @@ def parse_keywords(
 
     Raises
     ------
+    TypeError
+        If a keyword is not one of `farwrite.Device`.
     InvalidArgument
-        If a keyword is not one of `farwrite.Device`, or its value is not valid.
+        If its value is not valid.
     """
-    unknown = sorted(set(keywords) - _NAMES)
-    if unknown:
-        raise InvalidArgument(
-            f"{operation}: '{unknown[0]}' is no keyword of {operation} nor of farwrite.Device;"
-            " `farwrite options` lists those"
-        )
-    given = given_options({**dict.fromkeys(_NAMES), "token": DEFAULT_TOKEN, **keywords})
+    check_keywords(operation, keywords)
+    given = given_options({**dict.fromkeys(KEYWORDS), "token": DEFAULT_TOKEN, **keywords})
     return device_options(given), given

@@ -11,9 +11,10 @@ import numpy.typing as npt
 
 from farwrite import _farwrite
 from farwrite.arguments import shown
-from farwrite.array import RegisteredArray
-from farwrite.cuda import check_writable, dlpack_device, view_on_gpu
-from farwrite.description import (
+from farwrite.errors import Error, InvalidArgument, ProtocolError, Unsupported
+from farwrite.memory.array import RegisteredArray
+from farwrite.memory.cuda import check_writable, dlpack_device, view_on_gpu
+from farwrite.memory.description import (
     Shape,
     check_size,
     checked_dtype,
@@ -21,14 +22,13 @@ from farwrite.description import (
     dtype_from_text,
     dtype_to_text,
 )
-from farwrite.errors import Error, InvalidArgument, ProtocolError, Unsupported
-from farwrite.payload import CPU, SupportsDLPack, as_array
+from farwrite.memory.payload import CPU, SupportsDLPack, as_array
 
 BFLOAT16 = "bfloat16"
 VERSION = 1
 """Of the description of an array whose elements the server has no arithmetic for."""
 
-# What the server can add, by the text of farwrite.description.
+# What the server can add, by the text of farwrite.memory.description.
 _ARITHMETIC = {
     "<f8": _farwrite.BoxElement.FLOAT64,
     "<f4": _farwrite.BoxElement.FLOAT32,
@@ -46,7 +46,7 @@ class Elements(NamedTuple):
     data: npt.NDArray[Any]
     """The array, or its bytes: with the buffer protocol. It keeps the caller's memory alive."""
     text: str
-    """The element type, as farwrite.description writes it."""
+    """The element type, as farwrite.memory.description writes it."""
     shape: tuple[int, ...]
     on_gpu: _farwrite.CudaBytes | None = None
     """The array itself, if it is on a GPU."""
@@ -66,7 +66,7 @@ class Layout(NamedTuple):
     """The shape and the element type of a segment or of a tensor in a model."""
 
     text: str
-    """The element type, as farwrite.description writes it."""
+    """The element type, as farwrite.memory.description writes it."""
     shape: tuple[int, ...]
 
     @property
@@ -213,7 +213,7 @@ def elements_of(operation: str, payload: object) -> Elements:
     Raises
     ------
     InvalidArgument
-        As `farwrite.payload.as_array`.
+        As `farwrite.memory.payload.as_array`.
     """
     if type(payload) is np.ndarray:  # not one with a mask
         text = _COMMON.get(payload.dtype)

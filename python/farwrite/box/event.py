@@ -8,7 +8,7 @@ from typing import SupportsIndex
 from farwrite.box.segment import Segment
 from farwrite.box.updates import Updates, Watch
 from farwrite.errors import Error
-from farwrite.handle import Handle
+from farwrite.lifetime.handle import Handle
 
 
 class Event(Handle, elsewhere="take it by its name in the other process: client.event(name)"):

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from farwrite import _farwrite
 from farwrite.box.element import Layout
 from farwrite.errors import FailedPrecondition
-from farwrite.handle import Handle
+from farwrite.lifetime.handle import Handle
 
 
 class Lease(

@@ -12,7 +12,6 @@ import numpy.typing as npt
 from farwrite.arguments import choice, seconds, text, whole_number
 from farwrite.box.schema import Schema
 from farwrite.box.segment import Segment
-from farwrite.closing import Closing
 from farwrite.errors import (
     AlreadyExists,
     Error,
@@ -21,6 +20,7 @@ from farwrite.errors import (
     NotFound,
     ResourceExhausted,
 )
+from farwrite.lifetime.closing import Closing
 
 if TYPE_CHECKING:
     from farwrite import _farwrite

@@ -6,10 +6,11 @@ of the segment has the schema as JSON::
 
     {"model": 1, "bytes": 4160, "tree": {"dict": {"w": ["<f4", [32, 32], 0], "b": ...}}}
 
-``model`` is the version of this format. A tensor is its element type as in farwrite.description,
-its shape and its offset in bytes. ``{"list": [...]}`` is a list or a tuple. ``bytes`` are those of
-the tensors. A published model has ``"step": OFFSET`` as well: there the publisher's step follows
-the tensors, as u64 1 if it gave one and i64 the step, both little-endian.
+``model`` is the version of this format. A tensor is its element type as in
+farwrite.memory.description, its shape and its offset in bytes. ``{"list": [...]}`` is a list or a
+tuple. ``bytes`` are those of the tensors. A published model has ``"step": OFFSET`` as well: there
+the publisher's step follows the tensors, as u64 1 if it gave one and i64 the step, both
+little-endian.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ import numpy.typing as npt
 from farwrite import _farwrite
 from farwrite.arguments import text
 from farwrite.box.element import Elements, Layout, elements_of, type_name
-from farwrite.description import check_size, checked_shape
 from farwrite.errors import Error, InvalidArgument, ResourceExhausted, Unsupported
+from farwrite.memory.description import check_size, checked_shape
 
 VERSION = 1
 ALIGNMENT = 64

@@ -12,12 +12,12 @@ from farwrite.box.device_keywords import parse_keywords
 from farwrite.box.publisher import DraftTarget, Publisher, Takeover
 from farwrite.box.segment import Segment
 from farwrite.box.stats import ServerStats
-from farwrite.closing import Closing
 from farwrite.errors import FailedPrecondition, InvalidArgument, ending
-from farwrite.lifetime import close_at_exit
-from farwrite.lock import Lock
-from farwrite.metrics import serve as serve_metrics
-from farwrite.metrics import serve_given, stop_serving
+from farwrite.lifetime.at_exit import close_at_exit
+from farwrite.lifetime.closing import Closing
+from farwrite.lifetime.lock import Lock
+from farwrite.metrics.endpoint import serve as serve_metrics
+from farwrite.metrics.endpoint import serve_given, stop_serving
 from farwrite.units import parse_seconds, parse_size
 
 Size = SupportsIndex | str

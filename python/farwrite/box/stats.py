@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from farwrite.counter import counters
+from farwrite.metrics.counter import counters
 
 
 @counters

@@ -17,7 +17,6 @@ from farwrite.box.publisher import MARK
 from farwrite.box.schema import Schema
 from farwrite.box.segment import Segment
 from farwrite.box.updates import Watch, wait_async
-from farwrite.closing import Closing
 from farwrite.errors import (
     Cancelled,
     Error,
@@ -26,7 +25,8 @@ from farwrite.errors import (
     NotFound,
     ResourceExhausted,
 )
-from farwrite.handle import Handle
+from farwrite.lifetime.closing import Closing
+from farwrite.lifetime.handle import Handle
 
 
 class Model(

@@ -7,7 +7,7 @@ from typing import Any
 
 from farwrite import _farwrite
 from farwrite.completion import Completion
-from farwrite.handle import Handle
+from farwrite.lifetime.handle import Handle
 
 
 class Update(Handle, elsewhere="wait for the change here, and send the version"):

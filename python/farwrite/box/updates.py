@@ -17,8 +17,8 @@ from farwrite.errors import (
     StatusCode,
     from_status,
 )
-from farwrite.handle import Handle
-from farwrite.lock import Lock
+from farwrite.lifetime.handle import Handle
+from farwrite.lifetime.lock import Lock
 
 _ENDED = (NotFound, Cancelled, FailedPrecondition)
 """Freed, or closed on this side: the stream of versions ends."""

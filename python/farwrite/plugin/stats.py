@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypedDict, cast
 
 from farwrite import _farwrite
-from farwrite.counter import Counter
+from farwrite.metrics.counter import Counter
 
 
 class Link(TypedDict):

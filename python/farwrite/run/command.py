@@ -17,7 +17,7 @@ from farwrite.errors import (
     PermissionDenied,
     Unsupported,
 )
-from farwrite.options_table import find_option
+from farwrite.options.table import find_option
 from farwrite.plugin.build import ensure_built, find_built
 from farwrite.plugin.wheel import find_wheel
 from farwrite.run.child import Run, run_command, say

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from farwrite.errors import FailedPrecondition, InvalidArgument
-from farwrite.metrics import serve_from_environment
+from farwrite.metrics.endpoint import serve_from_environment
 from farwrite.optional import import_optional
 from farwrite.plugin import edges as edge_tables
 from farwrite.plugin.build import ensure_built

@@ -189,7 +189,7 @@ def test_a_device_is_no_box() -> None:
 
 
 def test_keywords_are_checked() -> None:
-    with pytest.raises(fw.InvalidArgument, match="'memroy' is no keyword of serve"):
+    with pytest.raises(TypeError, match=r"serve: 'memroy' is no keyword of farwrite\.Device"):
         fw.box.serve(memroy="8M")
     with pytest.raises(fw.InvalidArgument, match="memory: 'much' is not a size"):
         fw.box.serve(memory="much")

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from cluster_examples import CLUSTER
 
-from farwrite.options_table import OPTIONS
+from farwrite.options.table import OPTIONS
 from farwrite.units import parse_size
 
 Object = dict[str, Any]

@@ -128,7 +128,7 @@ MENDED = (
     ),
     # --- Wrong bytes.
     Mended(
-        "masked-array-loses-its-mask", "4d40512", "python/farwrite/payload.py",
+        "masked-array-loses-its-mask", "4d40512", "python/farwrite/memory/payload.py",
         "    if type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray):\n",
         "    if False:\n",
         ("arguments_program.py shm Channel.write.source",),
@@ -231,7 +231,7 @@ MENDED = (
         ("program.py shm descriptors Channel.notification TensorReceiver.receive_async",),
     ),
     Mended(
-        "overlapping-fields-are-a-value-error", "4d40512", "python/farwrite/description.py",
+        "overlapping-fields-are-a-value-error", "4d40512", "python/farwrite/memory/description.py",
         "    except ValueError:  # NumPy describes no fields that overlap or are out of order\n",
         "    except KeyError:\n",
         ("arguments_program.py shm Channel.allocate.dtype",),
@@ -249,7 +249,7 @@ MENDED = (
         ("arguments_program.py shm Client.create.shape",),
     ),
     Mended(
-        "hostile-exporter-is-a-raw-error", "c603ed4", "python/farwrite/payload.py",
+        "hostile-exporter-is-a-raw-error", "c603ed4", "python/farwrite/memory/payload.py",
         """    except ValueError as error:
         raise InvalidArgument(
             f"{operation}: NumPy cannot view the buffer""",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+import farwrite as fw
 from matrix import nasty
 from matrix.calls import ONES, ROWS, WORLD
 from matrix.functions import MODULES
@@ -59,7 +61,7 @@ def either(one: Domain, other: Domain) -> Domain:
 
 def keywords(*good: dict[str, Any]) -> Domain:
     """Take keywords of another call, which is tried with all it takes in its own place."""
-    bad = ({"nonsense": 1}, {"lanes": -1}, {"lanes": 2**64}, {"fabrics": 5}, {"name": b"x"})
+    bad = ({"verbs": 1}, {"lanes": -1}, {"lanes": 2**64}, {"fabrics": 5}, {"name": b"x"})
     return Domain((*bad, *good), lambda v: v in good)
 
 
@@ -216,12 +218,14 @@ for _call in ("latest", "latest_async", "wait", "wait_async"):
 for _call in ("wait", "wait_async"):
     BY_CALL[f"Event.{_call}.count"] = whole(0, UNSIGNED, None)
 
-_TEXTS = {"listen", "port_range", "name", "huge_pages", "verbs_device", "metrics"}
-_SWITCHES = {"encrypt", "prefault", "verbs_relaxed_ordering", "verbs_use_immediate"}
+_TEXTS = {"listen", "port_range", "name", "huge_pages", "verbs.device", "metrics"}
+_SWITCHES = {"encrypt", "prefault", "verbs.relaxed_ordering", "verbs.use_immediate"}
 
 
 def option_of_a_device(name: str) -> Domain:
     """Take what the core says; `test_arguments.py` has what each option refuses."""
+    if name == "verbs":
+        return verbs_options()
     if name in _SWITCHES:
         # That to encrypt needs a token as well.
         switch = SWITCH if name != "encrypt" else Domain(SWITCH.values, SWITCH.accepts)
@@ -230,6 +234,24 @@ def option_of_a_device(name: str) -> Domain:
         return optional(nasty.FABRICS, None)
     values = TEXT.values if name in _TEXTS else nasty.NUMBERS
     return Domain(values, lambda v: not isinstance(v, (bool, np.bool_, list, dict, complex)))
+
+
+def verbs_options() -> Domain:
+    """Take objects of which each field has what its option takes; one is tried at a time."""
+    fields = {
+        one.name: option_of_a_device(f"verbs.{one.name}")
+        for one in dataclasses.fields(fw.VerbsOptions)
+    }
+
+    def accepts(value: Any) -> bool:
+        return value is None or (
+            isinstance(value, fw.VerbsOptions)
+            and all(getattr(value, name) is None or fields[name].accepts(getattr(value, name))
+                    for name in fields)
+        )  # fmt: skip
+
+    given = [fw.VerbsOptions(**{name: v}) for name in fields for v in fields[name].values]
+    return Domain((None, 5, "mlx5_0", {}, object(), nasty.Hostile(), *given), accepts)
 
 
 def domain_of(call: str, parameter: str) -> Domain | None:

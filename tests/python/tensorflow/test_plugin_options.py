@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from farwrite.option import Kind
-from farwrite.options_table import OPTIONS
+from farwrite.options.option import Kind
+from farwrite.options.table import OPTIONS
 
 # A process for each variable, forked from one that has imported TensorFlow.
 PROGRAM = """

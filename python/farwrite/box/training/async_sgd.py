@@ -19,8 +19,8 @@ from farwrite.box.training.shapes import (
     finite,
 )
 from farwrite.box.training.weights import open_weights, take_weights
-from farwrite.closing import Closing
 from farwrite.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound
+from farwrite.lifetime.closing import Closing
 
 if TYPE_CHECKING:
     from farwrite.box import Client, Segment

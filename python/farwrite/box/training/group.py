@@ -16,8 +16,8 @@ from farwrite.box.training.counters import MOST_WORKERS
 from farwrite.box.training.members import ROOT, Members, read_keys
 from farwrite.box.training.pending import Pending
 from farwrite.box.training.shapes import Arrays, Flat, Shapes
-from farwrite.closing import Closing
 from farwrite.errors import DeadlineExceeded, Error, FailedPrecondition, InvalidArgument, NotFound
+from farwrite.lifetime.closing import Closing
 
 if TYPE_CHECKING:
     from farwrite.box import Client, Segment

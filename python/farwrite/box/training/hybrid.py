@@ -15,8 +15,8 @@ from farwrite.box.training.shapes import (
     finite,
     values_of,
 )
-from farwrite.closing import Closing
 from farwrite.errors import FailedPrecondition, InvalidArgument
+from farwrite.lifetime.closing import Closing
 
 if TYPE_CHECKING:
     from farwrite.box import Client

@@ -13,7 +13,7 @@ from farwrite.box.training.seasgd import SEASGD
 from farwrite.box.training.shapes import Array, Nonfinite, checked_choice, finite
 from farwrite.box.training.termination import Termination
 from farwrite.box.training.weights import read_weights
-from farwrite.handle import Handle
+from farwrite.lifetime.handle import Handle
 from farwrite.optional import import_optional
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from farwrite.box.training.shapes import (
     values_of,
 )
 from farwrite.box.training.weights import open_weights, take_weights
-from farwrite.closing import Closing
 from farwrite.errors import DeadlineExceeded, FailedPrecondition, InvalidArgument
+from farwrite.lifetime.closing import Closing
 
 if TYPE_CHECKING:
     from farwrite.box import Client

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from farwrite.arguments import choice, number, shown
 from farwrite.box.element import BFLOAT16, type_name
-from farwrite.description import dtype_to_text
 from farwrite.errors import InvalidArgument
-from farwrite.payload import check_unmasked
+from farwrite.memory.description import dtype_to_text
+from farwrite.memory.payload import check_unmasked
 
 Array = NDArray[Any]
 Arrays = Sequence[Array] | Mapping[str, Array]
@@ -28,7 +28,8 @@ VERSION = 1
 """Of the description of a segment of weights."""
 _FLOATS = ("<f2", "<f4", "<f8", BFLOAT16)
 
-_Tensor = tuple[str, str, tuple[int, ...]]  # name, element type as farwrite.description, shape
+# Name, element type as farwrite.memory.description, shape.
+_Tensor = tuple[str, str, tuple[int, ...]]
 
 
 class Shapes:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from farwrite.arguments import choice, seconds, whole_number
 from farwrite.box.training.claims import Workers, checked_client
 from farwrite.box.training.counters import Counters, Counts
-from farwrite.closing import Closing
 from farwrite.errors import FailedPrecondition
+from farwrite.lifetime.closing import Closing
 
 if TYPE_CHECKING:
     from farwrite.box import Client

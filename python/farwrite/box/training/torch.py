@@ -11,8 +11,8 @@ from farwrite.box.element import BFLOAT16
 from farwrite.box.training.seasgd import SEASGD
 from farwrite.box.training.shapes import Array, Nonfinite
 from farwrite.box.training.weights import read_weights, shared_names
-from farwrite.closing import Closing
 from farwrite.errors import InvalidArgument
+from farwrite.lifetime.closing import Closing
 from farwrite.optional import import_optional
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from farwrite.options_table import HEADERS, OPTIONS, rows
+from farwrite.options.table import HEADERS, OPTIONS, rows
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[Any]

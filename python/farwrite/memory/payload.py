@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from farwrite.arguments import index, shown
-from farwrite.cuda import CudaArray, as_cuda_array, check_writable, dlpack_device
 from farwrite.errors import InvalidArgument, OutOfRange
+from farwrite.memory.cuda import CudaArray, as_cuda_array, check_writable, dlpack_device
 
 if TYPE_CHECKING:
     from farwrite import _farwrite
-    from farwrite.array import RemoteArray
+    from farwrite.memory.array import RemoteArray
 
 CPU = 1  # kDLCPU
 

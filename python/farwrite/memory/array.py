@@ -11,14 +11,14 @@ import numpy.typing as npt
 
 from farwrite import _farwrite
 from farwrite.arguments import seconds, shown, text
-from farwrite.cuda import CudaArray
-from farwrite.description import Shape, checked_dtype, checked_shape, count_bytes, describe
 from farwrite.errors import Error, InvalidArgument, ResourceExhausted
-from farwrite.handle import Handle
+from farwrite.lifetime.handle import Handle
+from farwrite.memory.cuda import CudaArray
+from farwrite.memory.description import Shape, checked_dtype, checked_shape, count_bytes, describe
 
 if TYPE_CHECKING:
     from farwrite.channel import Channel
-    from farwrite.payload import SupportsDLPack
+    from farwrite.memory.payload import SupportsDLPack
 
 Access = Literal["read", "write"]
 MOST_BYTES = 2**63 - 1

@@ -7,8 +7,8 @@ from types import TracebackType
 import numpy as np
 
 from farwrite import _farwrite
-from farwrite.handle import Handle
-from farwrite.payload import as_array, as_buffer
+from farwrite.lifetime.handle import Handle
+from farwrite.memory.payload import as_array, as_buffer
 
 
 class MemoryRegistration(

@@ -1,4 +1,4 @@
-"""Option: a row of `farwrite.options_table`."""
+"""Option: a row of `farwrite.options.table`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ class Option:
     """One row of the table."""
 
     name: str
-    """Keyword or command-line option; empty if only the variable exists."""
+    """Keyword or command-line option; empty if only the variable exists. ``verbs.port`` is the
+    field `port` of the keyword `verbs`."""
     variable: str
     """Environment variable; empty if the option has none."""
     places: tuple[Place, ...]
@@ -56,6 +57,16 @@ class Option:
     """A Python value, or text in parentheses if the default depends on something else."""
     meaning: str
     choices: tuple[str, ...] = ()
+
+    @property
+    def fabric(self) -> str:
+        """The keyword that has the options of the one fabric that reads this one, or nothing."""
+        return self.name.rpartition(".")[0]
+
+    @property
+    def field(self) -> str:
+        """The name without that keyword."""
+        return self.name.rpartition(".")[2]
 
     def shown_type(self) -> str:
         """Return the type and the unit as text."""

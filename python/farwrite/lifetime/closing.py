@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from farwrite.errors import Error
-from farwrite.handle import Handle
+from farwrite.lifetime.handle import Handle
 
 Self = TypeVar("Self", bound="Closing")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from farwrite.counter import counters
+from farwrite.metrics.counter import counters
 
 
 @counters

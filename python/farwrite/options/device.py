@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import enum
+import functools
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, NamedTuple, ParamSpec
 
 import numpy as np
 
 from farwrite import _farwrite
 from farwrite.arguments import index, number, shown, switch, text
-from farwrite.docstring import section
 from farwrite.errors import InvalidArgument
-from farwrite.option import Kind, Option, from_environment
-from farwrite.options_table import DEVICE_OPTIONS
+from farwrite.options.option import Kind, Option, from_environment
+from farwrite.options.table import DEVICE_OPTIONS
+from farwrite.options.verbs import VerbsOptions
 
-T = TypeVar("T")
+P = ParamSpec("P")
 HugePages = Literal["off", "transparent", "explicit"]
 
 
@@ -33,6 +34,10 @@ DEFAULT_TOKEN: Literal[DefaultToken.DEFAULT_TOKEN] = DefaultToken.DEFAULT_TOKEN
 """The default `token` of a `Device`: this user's cookie. None means no token."""
 
 
+KEYWORDS = frozenset(option.fabric or option.name for option in DEVICE_OPTIONS)
+"""The keywords of a `Device`."""
+
+
 class Given(NamedTuple):
     """The value of an option, and the option's name in an error."""
 
@@ -45,14 +50,52 @@ class Given(NamedTuple):
         return InvalidArgument(f"Device: {self.name} {what}{remedy}")
 
 
+def check_keywords(operation: str, keywords: Iterable[str]) -> None:
+    """Check that the keywords of `operation` are keywords of a `Device`.
+
+    Raises
+    ------
+    TypeError
+        If one is not; the message says where the option of that name is, or how to list them.
+    """
+    for name in sorted({*keywords} - KEYWORDS):
+        remedy = "`farwrite options` lists them"
+        for option in DEVICE_OPTIONS:
+            if option.fabric and name == f"{option.fabric}_{option.field}":
+                remedy = f"give {option.fabric}=farwrite.VerbsOptions({option.field}=...)"
+        raise TypeError(f"{operation}: {name!r} is no keyword of farwrite.Device; {remedy}")
+
+
+def checks_keywords(init: Callable[P, None]) -> Callable[P, None]:
+    """Let the constructor of `Device` call `check_keywords` before Python refuses a keyword."""
+
+    @functools.wraps(init)
+    def checked(*arguments: P.args, **keywords: P.kwargs) -> None:
+        check_keywords("Device", keywords)
+        init(*arguments, **keywords)
+
+    return checked
+
+
 def given_options(keywords: Mapping[str, Any]) -> dict[str, Given]:
     """Collect the options that are set: by keyword, or else in the environment.
 
     None means "not set". For `token`, `DEFAULT_TOKEN` means "not set".
+
+    Raises
+    ------
+    InvalidArgument
+        If `verbs` is no `VerbsOptions`.
     """
+    verbs = VerbsOptions() if keywords["verbs"] is None else keywords["verbs"]
+    if not isinstance(verbs, VerbsOptions):
+        raise InvalidArgument(
+            f"Device: verbs {shown(verbs)} is not the options of verbs; give"
+            " farwrite.VerbsOptions(device=...)"
+        )
     given = {}
     for option in DEVICE_OPTIONS:
-        value = keywords[option.name]
+        value = getattr(verbs, option.field) if option.fabric else keywords[option.name]
         if value is not (DEFAULT_TOKEN if option.name == "token" else None):
             given[option.name] = Given(option.name, value)
             continue
@@ -62,35 +105,6 @@ def given_options(keywords: Mapping[str, Any]) -> dict[str, Given]:
         if found:
             given[option.name] = Given(option.variable, value)
     return given
-
-
-def add_parameters(device: type[T]) -> type[T]:
-    """Write the table of options into the docstring of `device`, in place of ``{options}``."""
-    if device.__doc__ is not None:  # python -OO
-        rows = (
-            (f"{option.name} : {_shown_type(option)}; default: {option.shown_default()}",
-             option.meaning)
-            for option in DEVICE_OPTIONS
-        )  # fmt: skip
-        device.__doc__ = device.__doc__.replace("    {options}", section(rows))
-    return device
-
-
-def _shown_type(option: Option) -> str:
-    return " or ".join(map(repr, option.choices)) or _TYPES[option.kind]
-
-
-_TYPES = {
-    Kind.TEXT: "str",
-    Kind.TOKEN: "str, bytes or None",
-    Kind.ENDPOINT: "str, host:port",
-    Kind.NAMES: "sequence of str",
-    Kind.COUNT: "int",
-    Kind.SIZE: "int, bytes, or str like '512M'",
-    Kind.SECONDS: "float, seconds, or str like '100ms'",
-    Kind.SWITCH: "bool",
-    Kind.PORTS: "str, first-last",
-}
 
 
 def device_options(given: Mapping[str, Given]) -> _farwrite.DeviceOptions:

@@ -9,13 +9,13 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from farwrite import cli_config, cli_info, cli_options
 from farwrite.box import command as box
+from farwrite.cli import config, info, options
+from farwrite.cli.entry_points import add_commands
+from farwrite.cli.interrupts import kept_interrupts
 from farwrite.cli_parser import USAGE_ERROR, Parser, Subparsers
-from farwrite.commands import add_commands
 from farwrite.errors import Error, InvalidArgument
 from farwrite.info import version
-from farwrite.interrupts import kept_interrupts
 from farwrite.log import LOG_LEVELS, set_log_level
 from farwrite.plugin import command as plugin
 from farwrite.run import command as run
@@ -23,7 +23,7 @@ from farwrite.trace import traced
 
 # Each adds one subcommand with add_parser(subparsers), whose parser sets `run`, a function that
 # takes the parsed arguments and returns the exit status.
-COMMANDS = (cli_info, cli_config, cli_options, plugin, run, box)
+COMMANDS = (info, config, options, plugin, run, box)
 _ENDED_BY_SIGPIPE = 128 + signal.SIGPIPE  # as a shell says it of other programs
 
 
@@ -94,7 +94,3 @@ def _run(words: Sequence[str]) -> int:
     except KeyboardInterrupt:
         sys.stderr.write(parsed.command_parser.line("interrupted"))
         return 130
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[Any]
 
-_PACKAGE = Path(__file__).resolve().parent
+_PACKAGE = Path(__file__).resolve().parents[1]
 _INCLUDE = str(_PACKAGE / "include")
 
 # What each flag prints: arguments of a command line.

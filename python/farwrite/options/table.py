@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from farwrite import _farwrite
-from farwrite.option import Kind, Option, Place
+from farwrite.options.option import Kind, Option, Place
 
 
 def _from_core(row: dict[str, Any]) -> Option:

@@ -17,9 +17,9 @@ from typing import Protocol
 from farwrite import _farwrite
 from farwrite.arguments import shown, text
 from farwrite.errors import AlreadyExists, Error, InvalidArgument, ResourceExhausted, Unavailable
-from farwrite.option import from_environment
-from farwrite.options import Given
-from farwrite.options_table import find_option
+from farwrite.options.device import Given
+from farwrite.options.option import from_environment
+from farwrite.options.table import find_option
 
 
 class Source(Protocol):
@@ -33,7 +33,7 @@ class _Endpoint:
     """One address and the sources that are served there. Guarded by `_lock`."""
 
     def __init__(self, host: str, port: int) -> None:
-        from farwrite.metrics_server import MetricsServer
+        from farwrite.metrics.server import MetricsServer
 
         self.sources: weakref.WeakSet[Source] = weakref.WeakSet()
         self._server = MetricsServer(host, port, self._text)

@@ -10,15 +10,15 @@ import numpy.typing as npt
 
 from farwrite import _farwrite
 from farwrite.arguments import shown, whole_number
-from farwrite.description import (
+from farwrite.errors import InvalidArgument, ProtocolError
+from farwrite.lifetime.handle import Handle
+from farwrite.memory.description import (
     check_size,
     checked_dtype,
     checked_shape,
     dtype_from_text,
     dtype_to_text,
 )
-from farwrite.errors import InvalidArgument, ProtocolError
-from farwrite.handle import Handle
 
 CUDA = 2
 """kDLCUDA."""
@@ -210,7 +210,7 @@ class OnGpu(NamedTuple):
 
     memory: _farwrite.CudaBytes
     text: str
-    """The element type, as farwrite.description writes it."""
+    """The element type, as farwrite.memory.description writes it."""
     shape: tuple[int, ...]
 
 

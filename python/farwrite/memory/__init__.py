@@ -1,0 +1,1 @@
+"""Memory: registered arrays, arrays on GPUs, and the arrays of the caller."""

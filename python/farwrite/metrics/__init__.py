@@ -1,0 +1,1 @@
+"""Counters: their table, the objects that ``stats()`` returns, and ``/metrics`` over HTTP."""
