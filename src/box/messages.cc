@@ -11,52 +11,88 @@
 namespace farwrite::box {
 namespace {
 
-constexpr std::string_view kReadRequest = "read a box request";
-constexpr std::string_view kReadReply = "read a box reply";
+constexpr core::Reading kReadRequest = {.operation = "read a box request",
+                                        .remedy = "run the same release on both sides"};
+constexpr core::Reading kReadReply = {.operation = "read a box reply",
+                                      .remedy = "run the same release on both sides"};
 constexpr std::size_t kMaxStatusBytes = 8192;
 
-Status malformed(std::string_view operation, std::string_view cause) {
-  return Status::error(StatusCode::kProtocolError, {.operation = operation}, cause,
-                       "run the same release on both sides");
-}
+// u8 kind and 8 bytes: 0, a double; 1, a whole number in two's complement.
+struct FactorField {
+  Factor& factor;
 
-ByteView view(const std::vector<std::byte>& bytes) { return {bytes.data(), bytes.size()}; }
-
-std::vector<std::byte> copy(ByteView bytes) { return {bytes.data, bytes.data + bytes.size}; }
-
-void write_change(core::WireWriter& writer, const ChangeFields& change) {
-  writer.u8(static_cast<std::uint8_t>(change.operation));
-  writer.u64(change.offset);
-  writer.u64(change.length);
-  writer.u8(change.factor.is_whole() ? 1 : 0);
-  writer.u64(change.factor.is_whole() ? static_cast<std::uint64_t>(change.factor.whole())
-                                      : std::bit_cast<std::uint64_t>(change.factor.real()));
-  writer.u64(change.x_key);
-  writer.u64(change.x_offset);
-  writer.u64(change.y_key);
-  writer.u64(change.y_offset);
-  writer.u8(change.new_epoch ? 1 : 0);
-}
-
-ChangeFields read_change(core::WireReader& reader) {
-  ChangeFields change;
-  change.operation = static_cast<Operation>(reader.u8());
-  change.offset = reader.u64();
-  change.length = reader.u64();
-  const bool whole = reader.u8() != 0;
-  const std::uint64_t factor = reader.u64();
-  if (whole) {
-    change.factor = static_cast<std::int64_t>(factor);
-  } else {
-    change.factor = std::bit_cast<double>(factor);
+  template <typename Wire>
+  void fields(Wire& wire) {
+    bool whole = factor.is_whole();
+    std::uint64_t bits = whole ? static_cast<std::uint64_t>(factor.whole())
+                               : std::bit_cast<std::uint64_t>(factor.real());
+    wire(whole, bits);
+    if constexpr (Wire::kReads) {
+      factor =
+          whole ? Factor(static_cast<std::int64_t>(bits)) : Factor(std::bit_cast<double>(bits));
+    }
   }
-  change.x_key = reader.u64();
-  change.x_offset = reader.u64();
-  change.y_key = reader.u64();
-  change.y_offset = reader.u64();
-  change.new_epoch = reader.u8() != 0;
-  return change;
-}
+};
+
+struct IdField {
+  VersionId& id;
+
+  template <typename Wire>
+  void fields(Wire& wire) {
+    wire(id.epoch, id.version);
+  }
+};
+
+// Empty if there is none.
+struct RegionField {
+  RegionDescriptor& region;
+
+  template <typename Wire>
+  void fields(Wire& wire) {
+    std::vector<std::byte> bytes;
+    if (region.length > 0 || !region.keys.empty()) bytes = region.to_bytes();
+    wire(core::sized(bytes, RegionDescriptor::kMaxBytes));
+    if constexpr (Wire::kReads) {
+      if (!wire.ok() || bytes.empty()) return;
+      Result<RegionDescriptor> read = RegionDescriptor::from_bytes({bytes.data(), bytes.size()});
+      if (!read.ok()) return wire.fail(read.status());
+      region = *std::move(read);
+    }
+  }
+};
+
+// An answer's body.
+struct Infos {
+  std::vector<SegmentInfo> infos;
+
+  template <typename Wire>
+  void fields(Wire& wire) {
+    auto count = static_cast<std::uint32_t>(infos.size());
+    wire(count);
+    wire.require(count <= kMaxListed, "it lists too many segments");
+    for (std::uint32_t i = 0; i < count && wire.ok(); ++i) {
+      if constexpr (Wire::kReads) infos.emplace_back();
+      info(wire, infos[i]);
+    }
+  }
+  template <typename Wire>
+  static void info(Wire& wire, SegmentInfo& info) {
+    auto age = static_cast<std::uint64_t>(info.age.count());
+    wire(SpecField{info.spec}, core::sized(info.spec.description, kMaxDescription), info.key,
+         info.bytes, info.epoch, info.version, info.attached, info.silent, age);
+    if constexpr (Wire::kReads) {
+      constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+      info.age = std::chrono::nanoseconds(std::min(age, kMost));
+      if (!wire.ok()) return;
+      const Result<std::uint64_t> size = checked_bytes(info.spec);
+      if (!size.ok()) {
+        return wire.fail(Status::error(StatusCode::kProtocolError, {kReadReply.operation},
+                                       size.status().message(), kReadReply.remedy));
+      }
+      wire.require(size.value() == info.bytes, "a segment's size is wrong");
+    }
+  }
+};
 
 bool known(Operation operation) {
   return operation >= Operation::kWrite && operation <= Operation::kSignal;
@@ -102,26 +138,6 @@ bool takes_memory(Operation operation) {
          operation == Operation::kAxpy;
 }
 
-void write_spec(core::WireWriter& writer, const SegmentSpec& spec) {
-  writer.string(spec.name);
-  writer.u8(static_cast<std::uint8_t>(spec.type));
-  writer.u32(spec.buffers);
-  writer.u8(spec.temporary ? 1 : 0);
-  writer.u8(static_cast<std::uint8_t>(spec.dims.size()));
-  for (const std::uint64_t dim : spec.dims) writer.u64(dim);
-}
-
-SegmentSpec read_spec(core::WireReader& reader) {
-  SegmentSpec spec;
-  spec.name = reader.string(kMaxNameBytes);
-  spec.type = static_cast<ElementType>(reader.u8());
-  spec.buffers = reader.u32();
-  spec.temporary = reader.u8() != 0;
-  const std::uint8_t rank = reader.u8();
-  for (std::uint8_t i = 0; i < rank && reader.ok(); ++i) spec.dims.push_back(reader.u64());
-  return spec;
-}
-
 Status check_name(std::string_view operation, std::string_view name) {
   if (!name.empty() && name.size() <= kMaxNameBytes) return Status();
   return Status::error(StatusCode::kInvalidArgument, {.operation = operation},
@@ -161,133 +177,49 @@ Result<std::uint64_t> checked_bytes(const SegmentSpec& spec) {
   return bytes;
 }
 
-std::vector<std::byte> Request::encode() const {
-  core::WireWriter writer;
-  writer.u8(static_cast<std::uint8_t>(verb));
-  writer.u64(id);
-  writer.u64(key);
-  writer.u64(number);
-  if (verb == Verb::kAttachName || verb == Verb::kDescribe) writer.string(name);
-  if (verb == Verb::kWaitVersion) writer.u64(epoch);
-  if (verb == Verb::kCreate) {
-    write_spec(writer, spec);
-    writer.u8(static_cast<std::uint8_t>(creation));
-  }
-  if (verb == Verb::kChange) write_change(writer, change);
-  if (verb == Verb::kCreate || verb == Verb::kChange) writer.blob(view(bytes));
-  return writer.take();
+template <typename Wire>
+void ChangeFields::fields(Wire& wire) {
+  wire(operation, offset, length, FactorField{factor}, x_key, x_offset, y_key, y_offset, new_epoch);
+  wire.require(known(operation), "its operation is unknown");
 }
+
+template <typename Wire>
+void Request::fields(Wire& wire) {
+  wire(verb, id, key, number);
+  wire.require(known(verb), "its verb is unknown");
+  wire.require(id != 0, "its number is 0");
+  if (verb == Verb::kAttachName || verb == Verb::kDescribe) wire(core::sized(name, kMaxNameBytes));
+  if (verb == Verb::kWaitVersion) wire(epoch);
+  if (verb == Verb::kCreate) wire(SpecField{spec}, creation);
+  wire.require(creation <= Creation::kOpenOrCreate, "its kind of creation is unknown");
+  if (verb == Verb::kChange) wire(change);
+  if (verb == Verb::kCreate || verb == Verb::kChange) wire(core::sized(bytes, kInlineBytes));
+}
+
+template <typename Wire>
+void Reply::fields(Wire& wire) {
+  wire(id, key, IdField{version}, number, buffer, core::status(status, kMaxStatusBytes),
+       RegionField{region}, core::sized(body, kInlineBytes));
+}
+
+std::vector<std::byte> Request::encode() const { return core::to_bytes(*this); }
+std::vector<std::byte> Reply::encode() const { return core::to_bytes(*this); }
 
 Result<Request> Request::decode(ByteView message) {
-  core::WireReader reader(message);
-  Request request;
-  request.verb = static_cast<Verb>(reader.u8());
-  request.id = reader.u64();
-  request.key = reader.u64();
-  request.number = reader.u64();
-  if (request.verb == Verb::kAttachName || request.verb == Verb::kDescribe) {
-    request.name = reader.string(kMaxNameBytes);
-  }
-  if (request.verb == Verb::kWaitVersion) request.epoch = reader.u64();
-  if (request.verb == Verb::kCreate) {
-    request.spec = read_spec(reader);
-    request.creation = static_cast<Creation>(reader.u8());
-  }
-  if (request.verb == Verb::kChange) request.change = read_change(reader);
-  if (request.verb == Verb::kCreate || request.verb == Verb::kChange) {
-    request.bytes = copy(reader.blob(kInlineBytes));
-  }
-  FARWRITE_RETURN_IF_ERROR(reader.finish(kReadRequest));
-  if (!known(request.verb)) return malformed(kReadRequest, "its verb is unknown");
-  if (request.id == 0) return malformed(kReadRequest, "its number is 0");
-  if (request.creation > Creation::kOpenOrCreate) {
-    return malformed(kReadRequest, "its kind of creation is unknown");
-  }
-  if (request.verb == Verb::kChange && !known(request.change.operation)) {
-    return malformed(kReadRequest, "its operation is unknown");
-  }
-  return request;
+  return core::from_bytes<Request>(message, kReadRequest);
 }
-
-std::vector<std::byte> Reply::encode() const {
-  core::WireWriter writer;
-  writer.u64(id);
-  writer.u64(key);
-  writer.u64(version.epoch);
-  writer.u64(version.version);
-  writer.u64(number);
-  writer.u64(buffer);
-  writer.blob(view(core::status_to_bytes(status)));
-  const bool has_region = region.length > 0 || !region.keys.empty();
-  writer.blob(has_region ? view(region.to_bytes()) : ByteView());
-  writer.blob(view(body));
-  return writer.take();
-}
-
 Result<Reply> Reply::decode(ByteView message) {
-  core::WireReader reader(message);
-  Reply reply;
-  reply.id = reader.u64();
-  reply.key = reader.u64();
-  reply.version.epoch = reader.u64();
-  reply.version.version = reader.u64();
-  reply.number = reader.u64();
-  reply.buffer = reader.u64();
-  const ByteView status = reader.blob(kMaxStatusBytes);
-  const ByteView region = reader.blob(RegionDescriptor::kMaxBytes);
-  reply.body = copy(reader.blob(kInlineBytes));
-  FARWRITE_RETURN_IF_ERROR(reader.finish(kReadReply));
-  FARWRITE_RETURN_IF_ERROR(core::status_from_bytes(status, reply.status));
-  if (region.size > 0) {
-    Result<RegionDescriptor> descriptor = RegionDescriptor::from_bytes(region);
-    if (!descriptor.ok()) return descriptor.status();
-    reply.region = *std::move(descriptor);
-  }
-  return reply;
+  return core::from_bytes<Reply>(message, kReadReply);
 }
 
 std::vector<std::byte> encode_infos(const std::vector<SegmentInfo>& infos) {
-  core::WireWriter writer;
-  writer.u32(static_cast<std::uint32_t>(infos.size()));
-  for (const SegmentInfo& info : infos) {
-    write_spec(writer, info.spec);
-    writer.string(info.spec.description);
-    writer.u64(info.key);
-    writer.u64(info.bytes);
-    writer.u64(info.epoch);
-    writer.u64(info.version);
-    writer.u32(info.attached);
-    writer.u32(info.silent);
-    writer.u64(static_cast<std::uint64_t>(info.age.count()));
-  }
-  return writer.take();
+  return core::to_bytes(Infos{infos});
 }
 
 Result<std::vector<SegmentInfo>> decode_infos(ByteView bytes) {
-  core::WireReader reader(bytes);
-  const std::uint32_t count = reader.u32();
-  if (count > kMaxListed) return malformed(kReadReply, "it lists too many segments");
-  std::vector<SegmentInfo> infos;
-  for (std::uint32_t i = 0; i < count && reader.ok(); ++i) {
-    SegmentInfo info;
-    info.spec = read_spec(reader);
-    info.spec.description = reader.string(kMaxDescription);
-    info.key = reader.u64();
-    info.bytes = reader.u64();
-    info.epoch = reader.u64();
-    info.version = reader.u64();
-    info.attached = reader.u32();
-    info.silent = reader.u32();
-    info.age = std::chrono::nanoseconds(
-        std::min<std::uint64_t>(reader.u64(), std::numeric_limits<std::int64_t>::max()));
-    if (!reader.ok()) break;
-    const Result<std::uint64_t> size = checked_bytes(info.spec);
-    if (!size.ok()) return malformed(kReadReply, size.status().message());
-    if (size.value() != info.bytes) return malformed(kReadReply, "a segment's size is wrong");
-    infos.push_back(std::move(info));
-  }
-  FARWRITE_RETURN_IF_ERROR(reader.finish(kReadReply));
-  return infos;
+  Result<Infos> infos = core::from_bytes<Infos>(bytes, kReadReply);
+  if (!infos.ok()) return infos.status();
+  return std::move(infos->infos);
 }
 
 }  // namespace farwrite::box

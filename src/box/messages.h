@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/wire.h"
+#include "core/fields.h"
 #include "farwrite/box.h"
 #include "farwrite/bytes.h"
 #include "farwrite/region.h"
@@ -64,6 +64,9 @@ struct ChangeFields {
   std::uint64_t y_key = 0;
   std::uint64_t y_offset = 0;
   bool new_epoch = false;
+
+  template <typename Wire>
+  void fields(Wire& wire);
 };
 
 struct Request {
@@ -78,6 +81,8 @@ struct Request {
   ChangeFields change = {};
   std::vector<std::byte> bytes = {};
 
+  template <typename Wire>
+  void fields(Wire& wire);
   std::vector<std::byte> encode() const;
   static Result<Request> decode(ByteView message);
 };
@@ -95,6 +100,8 @@ struct Reply {
   // Encoded SegmentInfos (attach, list), unless they were lent.
   std::vector<std::byte> body = {};
 
+  template <typename Wire>
+  void fields(Wire& wire);
   std::vector<std::byte> encode() const;
   static Result<Reply> decode(ByteView message);
 };
@@ -103,9 +110,17 @@ struct Reply {
 std::vector<std::byte> encode_infos(const std::vector<SegmentInfo>& infos);
 Result<std::vector<SegmentInfo>> decode_infos(ByteView bytes);
 
-// A spec in a message or a file, and the product of its dims in bytes.
-void write_spec(core::WireWriter& writer, const SegmentSpec& spec);
-SegmentSpec read_spec(core::WireReader& reader);
+// A spec in a message or a file, without its description.
+struct SpecField {
+  SegmentSpec& spec;
+
+  template <typename Wire>
+  void fields(Wire& wire) {
+    wire(core::sized(spec.name, kMaxNameBytes), spec.type, spec.buffers, spec.temporary,
+         core::list<std::uint8_t>(spec.dims, UINT8_MAX, "it has too many dimensions"));
+  }
+};
+
 // kInvalidArgument for a name that no segment can have.
 Status check_name(std::string_view operation, std::string_view name);
 // kInvalidArgument for a name, rank, size or number of buffers that no segment can have.

@@ -6,7 +6,7 @@
 #include "box/crc32c.h"
 #include "box/epoch.h"
 #include "box/messages.h"
-#include "core/wire.h"
+#include "core/fields.h"
 
 namespace farwrite::box {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 Status malformed(const std::string& cause) { return Status(StatusCode::kProtocolError, cause); }
 
 // What finish() would report names a peer. In a file, the place is what helps.
-std::string left_over(const core::WireReader& reader, std::size_t size) {
+std::string left_over(const core::FieldReader& reader, std::size_t size) {
   return (reader.ok() ? "it has bytes too many from byte "
                       : "it does not hold the field at byte ") +
          std::to_string(reader.position()) + " of " + std::to_string(size);
@@ -31,26 +31,18 @@ Status SnapshotEntry::check() const {
                                                   std::to_string(expected.value()));
 }
 
-std::vector<std::byte> SnapshotEntry::to_bytes() const {
-  core::WireWriter writer;
-  writer.u64(key);
-  writer.u64(id.epoch);
-  writer.u64(id.version);
-  writer.u64(bytes);
-  write_spec(writer, spec);
-  writer.string(spec.description);
-  return writer.take();
+template <typename Wire>
+void SnapshotEntry::fields(Wire& wire) {
+  wire(key, id.epoch, id.version, bytes, SpecField{spec},
+       core::sized(spec.description, kMaxDescription));
 }
 
+std::vector<std::byte> SnapshotEntry::to_bytes() const { return core::to_bytes(*this); }
+
 Result<SnapshotEntry> SnapshotEntry::from_bytes(ByteView bytes) {
-  core::WireReader reader(bytes);
+  core::FieldReader reader(bytes);
   SnapshotEntry entry;
-  entry.key = reader.u64();
-  entry.id.epoch = reader.u64();
-  entry.id.version = reader.u64();
-  entry.bytes = reader.u64();
-  entry.spec = read_spec(reader);
-  entry.spec.description = reader.string(kMaxDescription);
+  reader(entry);
   if (!reader.ok() || reader.remaining() != 0) return malformed(left_over(reader, bytes.size));
   const Status status = entry.check();
   if (!status.ok()) return malformed("no segment is like that: " + status.message());
@@ -72,20 +64,17 @@ Result<SnapshotEntry> SnapshotEntry::from_version_1(ByteView bytes) {
   return from_bytes({with_epoch.data(), with_epoch.size()});
 }
 
-std::vector<std::byte> SnapshotEnd::to_bytes() const {
-  core::WireWriter writer;
-  writer.u64(segments);
-  writer.u64(file_bytes);
-  writer.u32(structure);
-  return writer.take();
+template <typename Wire>
+void SnapshotEnd::fields(Wire& wire) {
+  wire(segments, file_bytes, structure);
 }
 
+std::vector<std::byte> SnapshotEnd::to_bytes() const { return core::to_bytes(*this); }
+
 Result<SnapshotEnd> SnapshotEnd::from_bytes(ByteView bytes) {
-  core::WireReader reader(bytes);
+  core::FieldReader reader(bytes);
   SnapshotEnd end;
-  end.segments = reader.u64();
-  end.file_bytes = reader.u64();
-  end.structure = reader.u32();
+  reader(end);
   if (!reader.ok() || reader.remaining() != 0) return malformed(left_over(reader, bytes.size));
   return end;
 }

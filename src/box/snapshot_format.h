@@ -33,6 +33,8 @@ struct SnapshotEntry {
   // Ok if `spec` has passed checked_bytes(), with `bytes` as its result. kInvalidArgument.
   Status check() const;
 
+  template <typename Wire>
+  void fields(Wire& wire);
   // The content of a segment's record.
   std::vector<std::byte> to_bytes() const;
   // kProtocolError, with the cause alone as its message, for bytes that to_bytes() cannot make from
@@ -48,6 +50,8 @@ struct SnapshotEnd {
   std::uint64_t file_bytes = 0;
   std::uint32_t structure = 0;
 
+  template <typename Wire>
+  void fields(Wire& wire);
   std::vector<std::byte> to_bytes() const;
   // Same errors as for SnapshotEntry.
   static Result<SnapshotEnd> from_bytes(ByteView bytes);

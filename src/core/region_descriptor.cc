@@ -1,105 +1,121 @@
-#include <algorithm>
+#include <array>
+#include <string>
 
-#include "core/wire.h"
+#include "core/fields.h"
 #include "farwrite/region.h"
 
 namespace farwrite {
 namespace {
 
-constexpr std::uint16_t kFabricKeyRecord = 1;
-constexpr std::size_t kFabricKeyBytes = 16;
-constexpr std::uint16_t kGpuRecord = 2;
-constexpr std::size_t kGpuBytes = 16;
+constexpr core::Reading kReading = {.operation = "decode a region descriptor",
+                                    .remedy = "pass the bytes of a descriptor unchanged"};
+
+// What every descriptor has. Records of `tail_bytes` follow, and a reader skips types that it does
+// not know.
+struct Prefix {
+  RegionDescriptor& of;
+  std::uint16_t tail_bytes = 0;
+
+  template <typename Wire>
+  void fields(Wire& wire) {
+    std::uint16_t version = RegionDescriptor::kVersion;
+    wire(version);
+    if constexpr (Wire::kReads) {
+      if (wire.ok() && version != RegionDescriptor::kVersion) {
+        return wire.fail(Status::error(StatusCode::kVersionMismatch, {kReading.operation},
+                                       "its version is " + std::to_string(version) +
+                                           ", this library supports " +
+                                           std::to_string(RegionDescriptor::kVersion),
+                                       "run the same Farwrite release on both sides"));
+      }
+    }
+    wire(tail_bytes, of.access, core::Reserved<3>(), of.device_uuid, of.epoch, of.region_id,
+         of.offset, of.length);
+    wire.require(of.access == Access::kRead || of.access == Access::kWrite,
+                 "its access rights are neither read nor write");
+    wire.require(of.offset + of.length >= of.offset, "its offset and length overflow");
+  }
+};
+
+struct RecordHead {
+  std::uint16_t type = 0;
+  std::uint16_t length = 0;
+
+  template <typename Wire>
+  void fields(Wire& wire) {
+    wire(type, length);
+  }
+};
+
+struct KeyRecord {
+  static constexpr RecordHead kHead = {1, 16};
+  FabricKey key = {};
+
+  template <typename Wire>
+  void fields(Wire& wire) {
+    wire(key.fabric, core::Reserved<7>(), key.key);
+  }
+};
+
+struct GpuRecord {
+  static constexpr RecordHead kHead = {2, 16};
+  std::array<std::uint8_t, 16> uuid{};
+
+  template <typename Wire>
+  void fields(Wire& wire) {
+    wire(uuid);
+  }
+};
+
+template <typename Record>
+void append(core::WireWriter& tail, Record record) {
+  RecordHead head = Record::kHead;
+  core::FieldWriter writer(tail);
+  writer(head, record);
+}
 
 }  // namespace
 
 std::vector<std::byte> RegionDescriptor::to_bytes() const {
-  core::WireWriter writer;
-  writer.u16(kVersion);
-  writer.u16(static_cast<std::uint16_t>(keys.size() * (4 + kFabricKeyBytes) +
-                                        (gpu.has_value() ? 4 + kGpuBytes : 0)));
-  writer.u8(static_cast<std::uint8_t>(access));
-  for (int i = 0; i < 3; ++i) writer.u8(0);
-  writer.bytes({device_uuid.data(), device_uuid.size()});
-  writer.u64(epoch);
-  writer.u64(region_id);
-  writer.u64(offset);
-  writer.u64(length);
-  for (const FabricKey& key : keys) {
-    writer.u16(kFabricKeyRecord);
-    writer.u16(kFabricKeyBytes);
-    writer.u8(static_cast<std::uint8_t>(key.fabric));
-    for (int i = 0; i < 7; ++i) writer.u8(0);
-    writer.u64(key.key);
-  }
-  if (gpu.has_value()) {
-    writer.u16(kGpuRecord);
-    writer.u16(kGpuBytes);
-    writer.bytes({gpu->data(), gpu->size()});
-  }
-  return writer.take();
+  core::WireWriter tail;
+  for (const FabricKey& key : keys) append(tail, KeyRecord{key});
+  if (gpu.has_value()) append(tail, GpuRecord{*gpu});
+  RegionDescriptor of = *this;
+  std::vector<std::byte> bytes =
+      core::to_bytes(Prefix{of, static_cast<std::uint16_t>(tail.size())});
+  bytes.insert(bytes.end(), tail.buffer().begin(), tail.buffer().end());
+  return bytes;
 }
 
 Result<RegionDescriptor> RegionDescriptor::from_bytes(ByteView bytes) {
-  constexpr std::string_view kOperation = "decode a region descriptor";
-  const auto malformed = [&](std::string_view cause) {
-    return Status::error(StatusCode::kProtocolError, {kOperation}, cause,
-                         "pass the bytes of a descriptor unchanged");
-  };
-  if (bytes.size > kMaxBytes) return malformed("it is longer than 1024 bytes");
-
-  core::WireReader reader(bytes);
-  const std::uint16_t version = reader.u16();
-  if (reader.ok() && version != kVersion) {
-    return Status::error(StatusCode::kVersionMismatch, {kOperation},
-                         "its version is " + std::to_string(version) + ", this library supports " +
-                             std::to_string(kVersion),
-                         "run the same Farwrite release on both sides");
-  }
-  const std::uint16_t tail_bytes = reader.u16();
   RegionDescriptor descriptor;
-  const std::uint8_t access = reader.u8();
-  reader.bytes(3);
-  const ByteView uuid = reader.bytes(descriptor.device_uuid.size());
-  descriptor.epoch = reader.u64();
-  descriptor.region_id = reader.u64();
-  descriptor.offset = reader.u64();
-  descriptor.length = reader.u64();
-  const ByteView tail = reader.bytes(tail_bytes);
-  FARWRITE_RETURN_IF_ERROR(reader.finish(kOperation));
+  Prefix prefix{descriptor};
+  ByteView tail;
+  core::FieldReader reader(bytes);
+  reader.require(bytes.size <= kMaxBytes, "it is longer than 1024 bytes");
+  reader(prefix, core::rest(tail));
+  reader.require(tail.size == prefix.tail_bytes, "its length is not that of its records");
+  FARWRITE_RETURN_IF_ERROR(reader.finish(kReading));
 
-  if (access != static_cast<std::uint8_t>(Access::kRead) &&
-      access != static_cast<std::uint8_t>(Access::kWrite)) {
-    return malformed("its access rights are neither read nor write");
-  }
-  descriptor.access = static_cast<Access>(access);
-  std::copy_n(reinterpret_cast<const std::uint8_t*>(uuid.data), uuid.size,
-              descriptor.device_uuid.begin());
-  if (descriptor.offset + descriptor.length < descriptor.offset) {
-    return malformed("its offset and length overflow");
-  }
-
-  core::WireReader records(tail);
+  core::FieldReader records(tail);
   while (records.remaining() > 0) {
-    const std::uint16_t type = records.u16();
-    const std::uint16_t length = records.u16();
-    core::WireReader body(records.bytes(length));
-    if (type == kGpuRecord) {
-      const ByteView gpu = body.bytes(kGpuBytes);
-      FARWRITE_RETURN_IF_ERROR(body.finish(kOperation));
-      std::copy_n(reinterpret_cast<const std::uint8_t*>(gpu.data), gpu.size,
-                  descriptor.gpu.emplace().begin());
-      continue;
+    RecordHead head;
+    std::vector<std::byte> body;
+    records(head);
+    records.exactly(body, head.length);
+    if (!records.ok()) break;
+    const ByteView content(body.data(), body.size());
+    if (head.type == KeyRecord::kHead.type) {
+      Result<KeyRecord> read = core::from_bytes<KeyRecord>(content, kReading);
+      if (!read.ok()) return read.status();
+      descriptor.keys.push_back(read->key);
+    } else if (head.type == GpuRecord::kHead.type) {
+      Result<GpuRecord> read = core::from_bytes<GpuRecord>(content, kReading);
+      if (!read.ok()) return read.status();
+      descriptor.gpu = read->uuid;
     }
-    if (type != kFabricKeyRecord) continue;
-    FabricKey key;
-    key.fabric = static_cast<FabricKind>(body.u8());
-    body.bytes(7);
-    key.key = body.u64();
-    FARWRITE_RETURN_IF_ERROR(body.finish(kOperation));
-    descriptor.keys.push_back(key);
   }
-  FARWRITE_RETURN_IF_ERROR(records.finish(kOperation));
+  FARWRITE_RETURN_IF_ERROR(records.finish(kReading));
   return descriptor;
 }
 

@@ -77,40 +77,9 @@ std::uint16_t WireReader::u16() { return little_endian<std::uint16_t>(); }
 std::uint32_t WireReader::u32() { return little_endian<std::uint32_t>(); }
 std::uint64_t WireReader::u64() { return little_endian<std::uint64_t>(); }
 
-ByteView WireReader::bytes(std::size_t count) {
-  if (!ok()) return {};
-  // Never position_ + count: a peer's length may make that wrap around.
-  if (count > remaining()) {
-    fail(position_, "a field of " + std::to_string(count) + " bytes where " +
-                        std::to_string(remaining()) + " are left");
-    return {};
-  }
-  if (count == 0) return {};
-  const ByteView view(input_.data + position_, count);
-  position_ += count;
-  return view;
-}
-
-ByteView WireReader::blob(std::size_t max) {
-  const std::size_t start = position_;
-  const std::uint32_t length = u32();
-  if (ok() && length > max) {
-    fail(start, "a length of " + std::to_string(length) + " where at most " + std::to_string(max) +
-                    " is allowed");
-  }
-  const ByteView view = bytes(length);
-  if (!ok()) position_ = start;
-  return view;
-}
-
 std::string WireReader::string(std::size_t max) {
   const ByteView view = blob(max);
   return std::string(reinterpret_cast<const char*>(view.data), view.size);
-}
-
-void WireReader::fail(std::size_t at, std::string cause) {
-  position_ = at;
-  cause_ = std::move(cause);
 }
 
 Status WireReader::finish(std::string_view operation, TailBytes tail) const {

@@ -95,11 +95,45 @@ class WireReader {
  private:
   template <typename Integer>
   Integer little_endian();
-  void fail(std::size_t at, std::string cause);
+  void fail(std::size_t at, std::string cause) {
+    position_ = at;
+    cause_ = std::move(cause);
+  }
 
   ByteView input_;
   std::size_t position_ = 0;
   std::string cause_;
 };
+
+// Here, because the TensorFlow plug-in reads with these and links none of the library's C++.
+inline ByteView WireReader::bytes(std::size_t count) {
+  if (!ok()) return {};
+  // Never position_ + count: a peer's length may make that wrap around.
+  if (count > remaining()) {
+    fail(position_, "a field of " + std::to_string(count) + " bytes where " +
+                        std::to_string(remaining()) + " are left");
+    return {};
+  }
+  if (count == 0) return {};
+  const ByteView view(input_.data + position_, count);
+  position_ += count;
+  return view;
+}
+
+inline ByteView WireReader::blob(std::size_t max) {
+  const std::size_t start = position_;
+  const ByteView raw = bytes(sizeof(std::uint32_t));
+  std::uint32_t length = 0;
+  for (std::size_t i = 0; i < raw.size; ++i) {
+    length |= std::to_integer<std::uint32_t>(raw.data[i]) << (8 * i);
+  }
+  if (ok() && length > max) {
+    fail(start, "a length of " + std::to_string(length) + " where at most " + std::to_string(max) +
+                    " is allowed");
+  }
+  const ByteView view = bytes(length);
+  if (!ok()) position_ = start;
+  return view;
+}
 
 }  // namespace farwrite::core

@@ -1,83 +1,71 @@
 #include "device/channel_records.h"
 
-#include <utility>
-
-#include "core/wire.h"
+#include "core/fields.h"
 
 namespace farwrite::device {
 namespace {
 
-constexpr std::string_view kReadRecord = "read a channel record";
-constexpr std::size_t kTypeBytes = 8;
-
 enum class RecordType : std::uint16_t { kLend = 1, kReturn = 2 };
 
-void write_type(core::WireWriter& writer, RecordType type) {
-  writer.u16(static_cast<std::uint16_t>(type));
-  writer.u16(0);
-  writer.u32(0);
+constexpr core::Reading reading(core::TailBytes tail) {
+  return {.operation = "read a channel record", .tail = tail, .remedy = core::kBrokenRule};
 }
 
-bool type_is(core::WireReader& reader, RecordType type) {
-  const bool right = reader.u16() == static_cast<std::uint16_t>(type);
-  (void)reader.bytes(kTypeBytes - sizeof(std::uint16_t));  // for later versions
-  return right;
-}
+// Appends to a buffer whose memory is used again.
+struct Append {
+  std::vector<std::byte>& record;
 
-Status malformed(std::string_view cause) {
-  return Status::error(StatusCode::kProtocolError, {kReadRecord}, cause, core::kBrokenRule);
-}
+  void bytes(ByteView raw) { record.insert(record.end(), raw.data, raw.data + raw.size); }
+};
 
-// Reuses the buffer's memory.
-void write_into(std::vector<std::byte>& record, const core::WireWriter& header, ByteView rest) {
-  record.assign(header.buffer().begin(), header.buffer().end());
-  if (rest.size > 0) record.insert(record.end(), rest.data, rest.data + rest.size);
+template <typename Record>
+void write_into(std::vector<std::byte>& record, Record& of) {
+  record.clear();
+  Append to{record};
+  core::FieldWriter<Append> writer(to);
+  writer(of);
 }
 
 }  // namespace
 
+template <typename Wire>
+void LendRecord::fields(Wire& wire) {
+  wire(core::constant(RecordType::kLend, "a record of unknown type in a lane for notifications"),
+       core::Reserved<6>(), lease, key, offset, length);
+  wire.require(lease != 0, "the peer lends memory without a lease");
+}
+
+template <typename Wire>
+void ReturnRecord::fields(Wire& wire) {
+  constexpr std::string_view kEmpty = "an empty record in the return lane";
+  wire(core::constant(RecordType::kReturn, kEmpty), core::Reserved<6>());
+  if constexpr (Wire::kReads) {
+    const std::size_t count = wire.remaining() / sizeof(std::uint64_t);
+    wire.require(count > 0, kEmpty);
+    wire.require(count <= kMaxLeases, "the peer returns too many leases in one record");
+    leases.resize(wire.ok() ? count : 0);
+  }
+  for (std::uint64_t& lease : leases) wire(lease);
+}
+
 void LendRecord::write(ByteView message, std::vector<std::byte>& record) const {
-  core::WireWriter writer;
-  write_type(writer, RecordType::kLend);
-  writer.u64(lease);
-  writer.u64(key);
-  writer.u64(offset);
-  writer.u64(length);
-  write_into(record, writer, message);
+  LendRecord fields = *this;
+  write_into(record, fields);
+  if (message.size > 0) {
+    record.insert(record.end(), message.data, message.data + message.size);
+  }
 }
 
 Result<LendRecord> LendRecord::from_bytes(ByteView record) {
-  core::WireReader reader(record);
-  const bool known = type_is(reader, RecordType::kLend);
-  LendRecord lend;
-  lend.lease = reader.u64();
-  lend.key = reader.u64();
-  lend.offset = reader.u64();
-  lend.length = reader.u64();
-  FARWRITE_RETURN_IF_ERROR(reader.finish(kReadRecord, core::TailBytes::kAllowed));
-  if (!known) return malformed("a record of unknown type in a lane for notifications");
-  if (lend.lease == 0) return malformed("the peer lends memory without a lease");
-  return lend;
+  return core::from_bytes<LendRecord>(record, reading(core::TailBytes::kAllowed));
 }
 
 void ReturnRecord::write(std::vector<std::byte>& record) const {
-  core::WireWriter writer;
-  write_type(writer, RecordType::kReturn);
-  for (const std::uint64_t lease : leases) writer.u64(lease);
-  write_into(record, writer, {});
+  write_into(record, const_cast<ReturnRecord&>(*this));
 }
 
 Result<ReturnRecord> ReturnRecord::from_bytes(ByteView record) {
-  core::WireReader reader(record);
-  const bool known = type_is(reader, RecordType::kReturn);
-  ReturnRecord result;
-  const std::size_t count = reader.remaining() / sizeof(std::uint64_t);
-  if (count > kMaxLeases) return malformed("the peer returns too many leases in one record");
-  result.leases.reserve(count);
-  for (std::size_t i = 0; i < count; ++i) result.leases.push_back(reader.u64());
-  FARWRITE_RETURN_IF_ERROR(reader.finish(kReadRecord));
-  if (!known || count == 0) return malformed("an empty record in the return lane");
-  return result;
+  return core::from_bytes<ReturnRecord>(record, reading(core::TailBytes::kRejected));
 }
 
 }  // namespace farwrite::device

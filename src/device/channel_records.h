@@ -25,6 +25,8 @@ struct LendRecord {
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
 
+  template <typename Wire>
+  void fields(Wire& wire);
   void write(ByteView message, std::vector<std::byte>& record) const;
   // The header; the message is what follows it. Offset and length are for the fabric to check.
   static Result<LendRecord> from_bytes(ByteView record);
@@ -39,6 +41,8 @@ struct ReturnRecord {
 
   std::vector<std::uint64_t> leases;
 
+  template <typename Wire>
+  void fields(Wire& wire);
   void write(std::vector<std::byte>& record) const;
   static Result<ReturnRecord> from_bytes(ByteView record);
 };

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +18,8 @@ struct LookupMessage {
   std::uint64_t wait_ms = 0;
   std::string name;
 
+  template <typename Wire>
+  void fields(Wire& wire);
   std::vector<std::byte> to_bytes() const;
   static Result<LookupMessage> from_bytes(ByteView bytes);
 };
@@ -28,6 +29,8 @@ struct OpenMessage {
   std::uint64_t request = 0;
   RegionDescriptor descriptor;
 
+  template <typename Wire>
+  void fields(Wire& wire);
   std::vector<std::byte> to_bytes() const;
   static Result<OpenMessage> from_bytes(ByteView bytes);
 };
@@ -40,6 +43,8 @@ struct ReplyMessage {
   std::uint64_t lease = 0;  // 0: the region needs none (landing memory)
   std::string description;
 
+  template <typename Wire>
+  void fields(Wire& wire);
   std::vector<std::byte> to_bytes() const;
   static Result<ReplyMessage> from_bytes(ByteView bytes);
 };
@@ -48,6 +53,8 @@ struct ReplyMessage {
 struct ReleaseMessage {
   std::uint64_t lease = 0;
 
+  template <typename Wire>
+  void fields(Wire& wire);
   std::vector<std::byte> to_bytes() const;
   static Result<ReleaseMessage> from_bytes(ByteView bytes);
 };

@@ -2,11 +2,27 @@
 
 #include <string>
 
-#include "core/wire.h"
+#include "core/fields.h"
 #include "core/with_memory.h"
 
 namespace farwrite::device {
 namespace {
+
+struct FrameHeader {
+  std::uint32_t body_bytes = 0;
+  FrameType type = FrameType::kPing;
+
+  template <typename Wire>
+  void fields(Wire& wire) {
+    wire(body_bytes, type);
+  }
+  static FrameHeader read(const std::byte* bytes) {
+    core::FieldReader reader({bytes, kFrameHeaderBytes});
+    FrameHeader header;
+    reader(header);
+    return header;
+  }
+};
 
 Status oversized(std::uint32_t bytes, std::string_view operation) {
   return Status::error(StatusCode::kProtocolError, {operation},
@@ -23,11 +39,10 @@ Status not_farwrite(std::string_view operation) {
 }
 
 std::vector<std::byte> encode_frame(FrameType type, ByteView body) {
-  core::WireWriter writer;
-  writer.u32(static_cast<std::uint32_t>(body.size));
-  writer.u16(static_cast<std::uint16_t>(type));
-  writer.bytes(body);
-  return writer.take();
+  std::vector<std::byte> frame =
+      core::to_bytes(FrameHeader{static_cast<std::uint32_t>(body.size), type});
+  if (body.size > 0) frame.insert(frame.end(), body.data, body.data + body.size);
+  return frame;
 }
 
 Status send_frame(core::ByteStream& stream, FrameType type, ByteView body, core::Deadline deadline,
@@ -38,13 +53,11 @@ Status send_frame(core::ByteStream& stream, FrameType type, ByteView body, core:
 
 Result<Frame> receive_frame(core::ByteStream& stream, core::Deadline deadline,
                             std::string_view operation) {
-  std::byte header[kFrameHeaderBytes];
-  FARWRITE_RETURN_IF_ERROR(
-      core::receive_all(stream, {header, sizeof(header)}, deadline, operation));
-  core::WireReader reader({header, sizeof(header)});
-  const std::uint32_t body_bytes = reader.u32();
+  std::byte raw[kFrameHeaderBytes];
+  FARWRITE_RETURN_IF_ERROR(core::receive_all(stream, {raw, sizeof(raw)}, deadline, operation));
+  const auto [body_bytes, type] = FrameHeader::read(raw);
   Frame frame;
-  frame.type = static_cast<FrameType>(reader.u16());
+  frame.type = type;
   // A TLS record of a handshake: 22, 3, and a version. No frame is that long.
   if (body_bytes > kMaxFrameBytes && (body_bytes & 0xffff) == 0x0316) {
     return Status::error(StatusCode::kFailedPrecondition, {operation},
@@ -52,8 +65,8 @@ Result<Frame> receive_frame(core::ByteStream& stream, core::Deadline deadline,
                          "set encrypt on both sides, or on neither");
   }
   if (body_bytes > kMaxFrameBytes) return not_farwrite(operation);
-  FARWRITE_RETURN_IF_ERROR(
-      core::with_memory({operation}, "a control message", [&] { frame.body.resize(body_bytes); }));
+  FARWRITE_RETURN_IF_ERROR(core::with_memory(
+      {operation}, "a control message", [&, bytes = body_bytes] { frame.body.resize(bytes); }));
   FARWRITE_RETURN_IF_ERROR(
       core::receive_all(stream, {frame.body.data(), frame.body.size()}, deadline, operation));
   return frame;
@@ -66,9 +79,7 @@ Status FrameSplitter::feed(ByteView bytes,
   }));
   std::size_t at = 0;
   while (pending_.size() - at >= kFrameHeaderBytes) {
-    core::WireReader header({pending_.data() + at, kFrameHeaderBytes});
-    const std::uint32_t body_bytes = header.u32();
-    const auto type = static_cast<FrameType>(header.u16());
+    const auto [body_bytes, type] = FrameHeader::read(pending_.data() + at);
     if (body_bytes > kMaxFrameBytes) return oversized(body_bytes, "read a control message");
     if (pending_.size() - at - kFrameHeaderBytes < body_bytes) break;
     on_frame(type, {pending_.data() + at + kFrameHeaderBytes, body_bytes});

@@ -1,9 +1,10 @@
 #include "device/hello.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "core/fields.h"
 #include "core/option.h"
-#include "core/wire.h"
 #include "device/frame.h"
 
 namespace farwrite::device {
@@ -16,28 +17,8 @@ constexpr char kUnprintable = '?';
 constexpr std::size_t kMaxAddressBytes = 1024;
 constexpr std::size_t kMaxOriginBytes = 512;
 constexpr std::string_view kReadHandshake = "read a handshake";
-
-// What the proofs cover.
-void write_proven(core::WireWriter& writer, const Hello& hello) {
-  writer.u32(kMagic);
-  writer.u16(hello.versions.min);
-  writer.u16(hello.versions.max);
-  writer.bytes({hello.uuid.data(), hello.uuid.size()});
-  writer.u64(hello.epoch);
-  writer.bytes({hello.nonce.data(), hello.nonce.size()});
-  writer.u8(hello.has_token ? 1 : 0);
-  writer.u32(hello.lanes);
-  writer.string(hello.endpoint.host);
-  writer.u16(hello.endpoint.port);
-  writer.u8(static_cast<std::uint8_t>(hello.fabrics.size()));
-  for (const FabricKind kind : hello.fabrics) writer.u8(static_cast<std::uint8_t>(kind));
-}
-
-void write_hello(core::WireWriter& writer, const Hello& hello) {
-  write_proven(writer, hello);
-  writer.string(hello.name);
-  writer.string(std::string_view(hello.token_origin).substr(0, kMaxOriginBytes));
-}
+constexpr std::string_view kNoHello = "it is no hello";
+constexpr core::Reading kReading = {.operation = kReadHandshake, .tail = core::TailBytes::kAllowed};
 
 // What a peer says of itself goes into our errors and our log.
 std::string printable(std::string text) {
@@ -45,32 +26,6 @@ std::string printable(std::string text) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = kUnprintable;
   }
   return text;
-}
-
-// False if the bytes do not start like a hello; other damage is left to reader.finish().
-bool read_hello(core::WireReader& reader, Hello& hello) {
-  const bool magic = reader.u32() == kMagic;
-  hello.versions.min = reader.u16();
-  hello.versions.max = reader.u16();
-  const ByteView uuid = reader.bytes(hello.uuid.size());
-  hello.epoch = reader.u64();
-  const ByteView nonce = reader.bytes(hello.nonce.size());
-  hello.has_token = reader.u8() != 0;
-  hello.lanes = reader.u32();
-  hello.endpoint.host = reader.string(kMaxHostBytes);
-  hello.endpoint.port = reader.u16();
-  const std::uint8_t fabrics = reader.u8();
-  const ByteView kinds = reader.bytes(std::min<std::size_t>(fabrics, kMaxFabrics));
-  if (!magic || !reader.ok() || fabrics > kMaxFabrics || hello.lanes == 0) return false;
-  std::copy_n(reinterpret_cast<const std::uint8_t*>(uuid.data), uuid.size, hello.uuid.begin());
-  std::copy_n(nonce.data, nonce.size, hello.nonce.begin());
-  for (std::size_t i = 0; i < kinds.size; ++i) {
-    hello.fabrics.push_back(static_cast<FabricKind>(kinds.data[i]));
-  }
-  // Earlier releases end here.
-  if (reader.remaining() > 0) hello.name = printable(reader.string(core::kMaxDeviceNameBytes));
-  if (reader.remaining() > 0) hello.token_origin = printable(reader.string(kMaxOriginBytes));
-  return true;
 }
 
 std::string range(const WireVersions& versions) {
@@ -94,53 +49,50 @@ Hello Hello::of(const LocalIdentity& self) {
   return hello;
 }
 
-std::vector<std::byte> Hello::to_bytes() const {
-  core::WireWriter writer;
-  write_hello(writer, *this);
-  return writer.take();
+template <typename Wire>
+void Hello::proven_fields(Wire& wire) {
+  wire(core::constant(kMagic, kNoHello), versions.min, versions.max, uuid, epoch, nonce, has_token,
+       lanes, core::sized(endpoint.host, kMaxHostBytes), endpoint.port,
+       core::list<std::uint8_t>(fabrics, kMaxFabrics, kNoHello));
+  wire.require(lanes > 0, kNoHello);
 }
 
-Result<Hello> Hello::from_bytes(ByteView bytes) {
-  core::WireReader reader(bytes);
-  Hello hello;
-  if (!read_hello(reader, hello)) return not_farwrite(kReadHandshake);
-  FARWRITE_RETURN_IF_ERROR(reader.finish(kReadHandshake, core::TailBytes::kAllowed));
-  return hello;
+template <typename Wire>
+void Hello::fields(Wire& wire) {
+  proven_fields(wire);
+  if constexpr (Wire::kReads) {
+    if (!wire.ok()) return wire.fail(not_farwrite(kReadHandshake));
+    // Earlier releases end here, or behind the name.
+    if (wire.remaining() > 0) wire(core::sized(name, core::kMaxDeviceNameBytes));
+    if (wire.remaining() > 0) wire(core::sized(token_origin, kMaxOriginBytes));
+    name = printable(std::move(name));
+    token_origin = printable(std::move(token_origin));
+  } else {
+    std::string origin = token_origin.substr(0, kMaxOriginBytes);
+    wire(core::sized(name, core::kMaxDeviceNameBytes), core::sized(origin, kMaxOriginBytes));
+  }
 }
 
-std::vector<std::byte> HelloReply::to_bytes() const {
-  core::WireWriter writer;
-  writer.u16(version);
-  writer.bytes({proof.data(), proof.size()});
-  write_hello(writer, hello);
-  return writer.take();
+template <typename Wire>
+void HelloReply::fields(Wire& wire) {
+  wire(version, proof, hello);
 }
 
+template <typename Wire>
+void TryFabric::fields(Wire& wire) {
+  wire(kind, core::sized(address, kMaxAddressBytes));
+}
+
+std::vector<std::byte> Hello::to_bytes() const { return core::to_bytes(*this); }
+std::vector<std::byte> HelloReply::to_bytes() const { return core::to_bytes(*this); }
+std::vector<std::byte> TryFabric::to_bytes() const { return core::to_bytes(*this); }
+
+Result<Hello> Hello::from_bytes(ByteView bytes) { return core::from_bytes<Hello>(bytes, kReading); }
 Result<HelloReply> HelloReply::from_bytes(ByteView bytes) {
-  core::WireReader reader(bytes);
-  HelloReply reply;
-  reply.version = reader.u16();
-  const ByteView proof = reader.bytes(reply.proof.size());
-  if (!reader.ok() || !read_hello(reader, reply.hello)) return not_farwrite(kReadHandshake);
-  FARWRITE_RETURN_IF_ERROR(reader.finish(kReadHandshake, core::TailBytes::kAllowed));
-  std::copy_n(proof.data, proof.size, reply.proof.begin());
-  return reply;
+  return core::from_bytes<HelloReply>(bytes, kReading);
 }
-
-std::vector<std::byte> TryFabric::to_bytes() const {
-  core::WireWriter writer;
-  writer.u8(static_cast<std::uint8_t>(kind));
-  writer.string(address);
-  return writer.take();
-}
-
 Result<TryFabric> TryFabric::from_bytes(ByteView bytes) {
-  core::WireReader reader(bytes);
-  TryFabric message;
-  message.kind = static_cast<FabricKind>(reader.u8());
-  message.address = reader.string(kMaxAddressBytes);
-  FARWRITE_RETURN_IF_ERROR(reader.finish(kReadHandshake, core::TailBytes::kAllowed));
-  return message;
+  return core::from_bytes<TryFabric>(bytes, kReading);
 }
 
 Result<std::uint16_t> choose_version(const WireVersions& ours, const WireVersions& theirs) {
@@ -154,8 +106,8 @@ Result<std::uint16_t> choose_version(const WireVersions& ours, const WireVersion
 
 Transcript::Transcript(const Hello& connecting, const Hello& accepting, std::string_view token) {
   core::WireWriter both;
-  write_proven(both, connecting);
-  write_proven(both, accepting);
+  core::FieldWriter writer(both);
+  for (Hello hello : {connecting, accepting}) hello.proven_fields(writer);
   const auto keyed = [&](std::string_view label) {
     core::WireWriter message;
     message.string(label);

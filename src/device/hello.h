@@ -29,6 +29,10 @@ struct Hello {
   std::string token_origin;
 
   static Hello of(const LocalIdentity& self);
+  template <typename Wire>
+  void proven_fields(Wire& wire);  // what the proofs cover
+  template <typename Wire>
+  void fields(Wire& wire);
   std::vector<std::byte> to_bytes() const;
   // Later versions may append fields. kProtocolError for anything that is no hello.
   static Result<Hello> from_bytes(ByteView bytes);
@@ -39,6 +43,8 @@ struct HelloReply {
   std::uint16_t version = 0;
   core::Digest proof{};
 
+  template <typename Wire>
+  void fields(Wire& wire);
   std::vector<std::byte> to_bytes() const;
   static Result<HelloReply> from_bytes(ByteView bytes);
 };
@@ -47,6 +53,8 @@ struct TryFabric {
   FabricKind kind = FabricKind::kShm;
   std::string address;
 
+  template <typename Wire>
+  void fields(Wire& wire);
   std::vector<std::byte> to_bytes() const;
   static Result<TryFabric> from_bytes(ByteView bytes);
 };

@@ -37,6 +37,8 @@ struct UpgradeFrame {
   std::string endpoint;      // kAnswer: where the server's device listens
   std::uint64_t stream = 0;  // kReady: the number of the stream
 
+  template <typename Wire>
+  void fields(Wire& wire);
   // The whole HTTP/2 frame.
   std::string encode() const;
   // From the payload of an HTTP/2 frame. kProtocolError; kVersionMismatch for another version.

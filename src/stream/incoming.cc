@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "core/fields.h"
 #include "core/mutex.h"
-#include "core/wire.h"
 
 namespace farwrite::stream {
 namespace {
@@ -50,9 +50,10 @@ void Incoming::read(Stream::OnRead on_read) {
 }
 
 Status Incoming::take_begin(std::uint64_t window, ByteView payload) {
-  core::WireReader reader(payload);
-  const std::uint64_t message_window = reader.u64();
-  FARWRITE_RETURN_IF_ERROR(reader.finish("receive a stream"));
+  core::FieldReader reader(payload);
+  std::uint64_t message_window = 0;
+  reader(message_window);
+  FARWRITE_RETURN_IF_ERROR(reader.finish({.operation = "receive a stream"}));
   if (window != options_.window) return differs("window", window, options_.window);
   if (message_window != options_.message_window) {
     return differs("message_window", message_window, options_.message_window);

@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "core/fields.h"
 #include "core/mutex.h"
-#include "core/wire.h"
 #include "farwrite/copy.h"
 #include "stream/data_pattern.h"
 #include "stream/data_writer.h"
@@ -209,9 +209,8 @@ bool Outgoing::extends(ByteView region, ByteView memory) {
 void Outgoing::send_begin() {
   std::vector<std::byte> message =
       StreamFrame{.kind = FrameKind::kBegin, .stream = number_, .value = options_.window}.head();
-  core::WireWriter rest;
-  rest.u64(options_.message_window);
-  message.insert(message.end(), rest.buffer().begin(), rest.buffer().end());
+  const auto rest = core::to_array<8>(options_.message_window);
+  message.insert(message.end(), rest.begin(), rest.end());
   const Completion sent =
       link_->channel().send({message.data(), message.size()}, 0, link_->lane(number_));
   if (!sent.done()) return;

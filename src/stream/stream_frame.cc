@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/wire.h"
+#include "core/fields.h"
 
 namespace farwrite::stream {
 namespace {
@@ -12,13 +12,19 @@ constexpr std::size_t kMostReason = 512;
 
 }  // namespace
 
-std::vector<std::byte> StreamFrame::head() const {
-  core::WireWriter writer;
-  writer.u8(static_cast<std::uint8_t>(kind));
-  writer.u64(stream);
-  writer.u64(value);
-  return writer.take();
+template <typename Wire>
+void StreamFrame::fields(Wire& wire) {
+  wire(kind, stream, value);
+  wire.require(kind >= FrameKind::kData && kind <= FrameKind::kBreak, "its kind is unknown");
+  if constexpr (Wire::kReads) {
+    const bool has_payload = kind == FrameKind::kData || kind == FrameKind::kBegin ||
+                             kind == FrameKind::kAbort || kind == FrameKind::kProbe ||
+                             kind == FrameKind::kBreak;
+    if (has_payload) wire(core::rest(payload));
+  }
 }
+
+std::vector<std::byte> StreamFrame::head() const { return core::to_bytes(*this); }
 
 std::vector<std::byte> StreamFrame::with_reason(const Status& reason) const {
   std::vector<std::byte> message = head();
@@ -33,22 +39,7 @@ std::string StreamFrame::reason() const {
 }
 
 Result<StreamFrame> StreamFrame::decode(ByteView message) {
-  constexpr std::string_view kOperation = "read a stream message";
-  core::WireReader reader(message);
-  StreamFrame frame;
-  frame.kind = static_cast<FrameKind>(reader.u8());
-  frame.stream = reader.u64();
-  frame.value = reader.u64();
-  const bool has_payload = frame.kind == FrameKind::kData || frame.kind == FrameKind::kBegin ||
-                           frame.kind == FrameKind::kAbort || frame.kind == FrameKind::kProbe ||
-                           frame.kind == FrameKind::kBreak;
-  if (has_payload) frame.payload = reader.bytes(reader.remaining());
-  FARWRITE_RETURN_IF_ERROR(reader.finish(kOperation));
-  if (frame.kind < FrameKind::kData || frame.kind > FrameKind::kBreak) {
-    return Status::error(StatusCode::kProtocolError, {.operation = kOperation},
-                         "its kind is unknown", "run the same release on both sides");
-  }
-  return frame;
+  return core::from_bytes<StreamFrame>(message, {.operation = "read a stream message"});
 }
 
 }  // namespace farwrite::stream

@@ -34,6 +34,8 @@ struct StreamFrame {
   std::uint64_t value = 0;
   ByteView payload = {};  // a part of the message
 
+  template <typename Wire>
+  void fields(Wire& wire);
   // The head alone; the payload is appended behind it.
   std::vector<std::byte> head() const;
   // Of a kAbort or kBreak: the whole message, with the beginning of `reason`.

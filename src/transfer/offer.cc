@@ -5,40 +5,30 @@
 #include <utility>
 
 #include "core/mutex.h"
-#include "core/wire.h"
 #include "transfer/checksum.h"
 #include "transfer/records.h"
 
 namespace farwrite::transfer {
 
+template <typename Wire>
+void OfferRecord::fields(Wire& wire) {
+  wire(edge, round, sequence, epoch, bytes, SpecField{spec});
+}
+
 std::vector<std::byte> OfferRecord::encode() const {
-  core::WireWriter writer;
-  writer.u32(edge);
-  writer.u32(round);
-  writer.u64(sequence);
-  writer.u64(epoch);
-  writer.u64(bytes);
-  write_spec(writer, spec);
-  writer.u64(checksum(writer.view()));
-  return writer.take();
+  std::vector<std::byte> record = core::to_bytes(*this);
+  const auto sum = core::to_array<8>(checksum({record.data(), record.size()}));
+  record.insert(record.end(), sum.begin(), sum.end());
+  return record;
 }
 
 Result<OfferRecord> OfferRecord::decode(ByteView record) {
-  core::WireReader reader(record);
+  core::FieldReader reader(record);
   OfferRecord offer;
-  offer.edge = reader.u32();
-  offer.round = reader.u32();
-  offer.sequence = reader.u64();
-  offer.epoch = reader.u64();
-  offer.bytes = reader.u64();
-  offer.spec = read_spec(reader);
-  if (offer.spec.dims.size() > kMaxDimensions) return malformed_record("a rank is too large");
-  const std::size_t covered = reader.position();
-  const std::uint64_t sum = reader.u64();
-  FARWRITE_RETURN_IF_ERROR(reader.finish("read a transfer record"));
-  if (sum != checksum({record.data, covered})) {
-    return malformed_record("the checksum of an offer is wrong");
-  }
+  reader(offer);
+  const std::uint64_t sum = checksum({record.data, reader.position()});
+  reader(core::constant(sum, "the checksum of an offer is wrong"));
+  FARWRITE_RETURN_IF_ERROR(reader.finish(kReadRecord));
   Result<std::uint64_t> size = offer.spec.bytes();
   if (!size.ok() || *size != offer.bytes || offer.bytes > kMaxTensorBytes) {
     return malformed_record("an offer whose size does not match its shape");

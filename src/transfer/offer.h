@@ -30,6 +30,8 @@ struct OfferRecord {
   std::uint64_t bytes = 0;
   TensorSpec spec;
 
+  template <typename Wire>
+  void fields(Wire& wire);  // without the checksum
   std::vector<std::byte> encode() const;
   // Checks the spec against `bytes`, too.
   static Result<OfferRecord> decode(ByteView bytes);

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/wire.h"
+#include "core/fields.h"
 #include "farwrite/bytes.h"
 #include "farwrite/region.h"
 #include "farwrite/status.h"
@@ -56,6 +56,8 @@ struct EdgeRecord {
   std::string name;
   TensorSpec spec;
 
+  template <typename Wire>
+  void fields(Wire& wire);
   std::vector<std::byte> encode() const;
   static Result<EdgeRecord> decode(ByteView bytes);
 };
@@ -66,10 +68,15 @@ struct SlotsRecord {
     Credit credit;
     std::uint64_t capacity = 0;  // payload bytes
     RegionDescriptor descriptor;
+
+    template <typename Wire>
+    void fields(Wire& wire);
   };
   std::string edge;  // its key
   std::vector<Entry> entries;
 
+  template <typename Wire>
+  void fields(Wire& wire);
   // As many records as it takes to keep each within `max_bytes`.
   static std::vector<std::vector<std::byte>> encode(std::string_view edge,
                                                     const std::vector<Entry>& entries,
@@ -83,6 +90,8 @@ struct GrantRecord {
 
   std::vector<Credit> credits;
 
+  template <typename Wire>
+  void fields(Wire& wire);
   std::vector<std::byte> encode() const;
   static Result<GrantRecord> decode(ByteView bytes);
 };
@@ -95,6 +104,8 @@ struct ResetRecord {
   std::uint32_t round = 0;  // how often the receiver has aborted
   std::vector<Credit> credits;
 
+  template <typename Wire>
+  void fields(Wire& wire);
   std::vector<std::byte> encode() const;
   static Result<ResetRecord> decode(ByteView bytes);
 };
@@ -105,6 +116,8 @@ struct SlotListRecord {
 
   std::vector<std::uint32_t> slots;
 
+  template <typename Wire>
+  void fields(Wire& wire);
   std::vector<std::byte> encode() const;
   static Result<SlotListRecord> decode(ByteView bytes);
 };
@@ -116,6 +129,8 @@ struct ClosedRecord {
   std::uint64_t sequence = 0;  // by the sender: of its last tensor; else as in TakenRecord
   bool abandoned = false;      // by the sender, which had more to send
 
+  template <typename Wire>
+  void fields(Wire& wire);
   std::vector<std::byte> encode() const;
   static Result<ClosedRecord> decode(ByteView bytes);
 };
@@ -125,6 +140,8 @@ struct TakenRecord {
   std::uint32_t edge = 0;
   std::uint64_t sequence = 0;  // every tensor up to this one was received or dropped
 
+  template <typename Wire>
+  void fields(Wire& wire);
   std::vector<std::byte> encode() const;
   static Result<TakenRecord> decode(ByteView bytes);
 };
@@ -134,15 +151,31 @@ struct PushDescription {
   std::uint64_t sequence = 0;
   std::vector<std::uint64_t> dims;  // at most kMaxDimensions
 
+  template <typename Wire>
+  void fields(Wire& wire);
   std::vector<std::byte> encode() const;
   static Result<PushDescription> decode(ByteView bytes);
 };
 
+inline constexpr core::Reading kReadRecord = {
+    .operation = "read a transfer record",
+    .remedy =
+        "run the same Farwrite release on both sides, and send no other notifications on this "
+        "channel"};
 // kProtocolError: "read a transfer record: <cause>".
 Status malformed_record(std::string_view cause);
 
 // A spec inside a record: u32 item bytes, string dtype, u8 rank, u64 dims.
-void write_spec(core::WireWriter& writer, const TensorSpec& spec);
-TensorSpec read_spec(core::WireReader& reader);
+struct SpecField {
+  TensorSpec& spec;
+
+  template <typename Wire>
+  void fields(Wire& wire) {
+    wire(spec.item_bytes, core::sized(spec.dtype, kMaxDtypeBytes), dims(spec.dims));
+  }
+  static auto dims(std::vector<std::uint64_t>& of) {
+    return core::list<std::uint8_t>(of, kMaxDimensions, "a rank is too large");
+  }
+};
 
 }  // namespace farwrite::transfer

@@ -30,6 +30,8 @@ struct SlotHead {
   std::uint64_t bytes = 0;
   std::vector<std::byte> description;  // at most kMaxSlotDescriptionBytes
 
+  template <typename Wire>
+  void fields(Wire& wire);  // without the checksum
   std::array<std::byte, kSlotHeadBytes> encode() const;
   // Of private memory, never of the slot's own: a peer may write that meanwhile. kProtocolError
   // for a wrong magic, version, length or checksum. The caller checks what the numbers mean.

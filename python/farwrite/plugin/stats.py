@@ -81,6 +81,7 @@ class Stats(TypedDict):
     offers_read: int
     bytes_read: int
     read_allocations: int
+    call_bodies_read: int
     pulls_received: int
     pulls_no_memory: int
     pulls_device_memory: int

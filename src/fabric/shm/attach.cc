@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "core/wire.h"
+#include "core/fields.h"
 
 namespace farwrite::fabric::shm {
 namespace {
@@ -18,30 +18,71 @@ namespace {
 constexpr std::uint32_t kMagic = 0x4d485346;  // "FSHM"
 constexpr std::string_view kAttachOperation = "attach";
 
+constexpr core::Reading kReadAttach = {.operation = kAttachOperation, .fabric = "shm"};
+
 enum class AttachPacket : std::uint16_t { kAttach = 1, kAttached = 2, kConfirm = 3 };
 
-void write_header(core::WireWriter& writer, AttachPacket type) {
-  writer.u32(kMagic);
-  writer.u16(static_cast<std::uint16_t>(type));
-}
+// What a packet begins with.
+struct Head {
+  AttachPacket packet;
+  std::string_view otherwise;
 
-bool header_is(core::WireReader& reader, AttachPacket type) {
-  const bool magic = reader.u32() == kMagic;
-  return reader.u16() == static_cast<std::uint16_t>(type) && magic;
-}
+  template <typename Wire>
+  void fields(Wire& wire) {
+    wire(core::constant(kMagic, otherwise), core::constant(packet, otherwise));
+  }
+};
 
-void write_geometry(core::WireWriter& writer, const MailboxGeometry& geometry) {
-  writer.u32(geometry.lanes);
-  writer.u32(geometry.cells);
-  writer.u32(geometry.rows);
-}
+struct GeometryField {
+  MailboxGeometry& geometry;
 
-MailboxGeometry read_geometry(core::WireReader& reader) {
+  template <typename Wire>
+  void fields(Wire& wire) {
+    wire(geometry.lanes, geometry.cells, geometry.rows);
+  }
+};
+
+struct AttachMessage {
+  core::Digest proof{};
   MailboxGeometry geometry;
-  geometry.lanes = reader.u32();
-  geometry.cells = reader.u32();
-  geometry.rows = reader.u32();
-  return geometry;
+
+  template <typename Wire>
+  void fields(Wire& wire) {
+    wire(Head{AttachPacket::kAttach, "the first packet is not an ATTACH"}, proof,
+         GeometryField{geometry});
+  }
+};
+
+struct AttachedMessage {
+  Nonce echo{};
+  MailboxGeometry geometry;
+
+  template <typename Wire>
+  void fields(Wire& wire) {
+    wire(Head{AttachPacket::kAttached, "the peer's answer is not an ATTACHED"}, echo,
+         GeometryField{geometry});
+  }
+};
+
+struct ConfirmMessage {
+  Nonce echo{};
+
+  template <typename Wire>
+  void fields(Wire& wire) {
+    wire(Head{AttachPacket::kConfirm, "the peer's last packet is not a CONFIRM"}, echo);
+  }
+};
+
+template <typename Message>
+Status send_attach(int socket, const Message& message, const std::vector<int>& fds,
+                   core::Deadline deadline) {
+  const std::vector<std::byte> bytes = core::to_bytes(message);
+  return send_packet(socket, {bytes.data(), bytes.size()}, fds, deadline, kAttachOperation);
+}
+
+template <typename Message>
+Result<Message> read_attach(const Packet& packet) {
+  return core::from_bytes<Message>({packet.bytes.data(), packet.bytes.size()}, kReadAttach);
 }
 
 Status broken(std::string_view cause) {
@@ -125,20 +166,8 @@ bool split_fds(Packet& packet, core::UniqueFd& mailbox, std::vector<core::Unique
   return true;
 }
 
-// The bytes of an ATTACH; its descriptors come apart.
-Status read_attach(ByteView bytes, core::Digest& proof, MailboxGeometry& geometry) {
-  core::WireReader reader(bytes);
-  const bool known = header_is(reader, AttachPacket::kAttach);
-  const ByteView raw = reader.bytes(proof.size());
-  geometry = read_geometry(reader);
-  FARWRITE_RETURN_IF_ERROR(reader.finish(kAttachOperation));
-  if (!known) return broken("the first packet is not an ATTACH");
-  std::copy_n(raw.data, raw.size, proof.begin());
-  return Status();
-}
-
-bool is_nonce(ByteView echo, const Nonce& nonce) {
-  return core::constant_time_equal(echo, {nonce.data(), nonce.size()});
+bool is_nonce(const Nonce& echo, const Nonce& nonce) {
+  return core::constant_time_equal({echo.data(), echo.size()}, {nonce.data(), nonce.size()});
 }
 
 }  // namespace
@@ -149,16 +178,17 @@ core::Digest attach_proof(const std::array<std::byte, 32>& secret) {
 }
 
 Result<core::Digest> AttachOffer::peek_proof(ByteView bytes) {
-  core::Digest proof{};
-  MailboxGeometry geometry;
-  FARWRITE_RETURN_IF_ERROR(read_attach(bytes, proof, geometry));
-  return proof;
+  Result<AttachMessage> message = core::from_bytes<AttachMessage>(bytes, kReadAttach);
+  if (!message.ok()) return message.status();
+  return message->proof;
 }
 
 Result<AttachOffer> AttachOffer::decode(Packet packet) {
+  Result<AttachMessage> message = read_attach<AttachMessage>(packet);
+  if (!message.ok()) return message.status();
   AttachOffer offer;
-  FARWRITE_RETURN_IF_ERROR(
-      read_attach({packet.bytes.data(), packet.bytes.size()}, offer.proof, offer.geometry));
+  offer.proof = message->proof;
+  offer.geometry = message->geometry;
   if (!split_fds(packet, offer.mailbox, offer.doorbells)) {
     return broken("ATTACH came without a mailbox and doorbells");
   }
@@ -172,34 +202,24 @@ Result<Attachment> attach_connecting(core::UniqueFd socket, const AttachRequest&
   FARWRITE_RETURN_IF_ERROR(check_same_user(fd));
   FARWRITE_RETURN_IF_ERROR(make_own_half(request.lanes, attachment));
 
-  core::WireWriter attach;
-  write_header(attach, AttachPacket::kAttach);
-  const core::Digest proof = attach_proof(request.secret);
-  attach.bytes({proof.data(), proof.size()});
-  write_geometry(attach, attachment.own.view.geometry());
   FARWRITE_RETURN_IF_ERROR(
-      send_packet(fd, attach.view(), own_fds(attachment), request.deadline, kAttachOperation));
+      send_attach(fd, AttachMessage{attach_proof(request.secret), attachment.own.view.geometry()},
+                  own_fds(attachment), request.deadline));
 
   auto packet = receive_packet(fd, request.deadline, kAttachOperation);
   if (!packet.ok()) return packet.status();
-  core::WireReader reader({packet->bytes.data(), packet->bytes.size()});
-  const bool known = header_is(reader, AttachPacket::kAttached);
-  const ByteView echo = reader.bytes(Nonce().size());
-  const MailboxGeometry geometry = read_geometry(reader);
-  FARWRITE_RETURN_IF_ERROR(reader.finish(kAttachOperation));
-  if (!known) return broken("the peer's answer is not an ATTACHED");
-  if (!is_nonce(echo, attachment.own.nonce)) return another_host();
+  Result<AttachedMessage> attached = read_attach<AttachedMessage>(*packet);
+  if (!attached.ok()) return attached.status();
+  if (!is_nonce(attached->echo, attachment.own.nonce)) return another_host();
   core::UniqueFd mailbox;
   std::vector<core::UniqueFd> doorbells;
   if (!split_fds(*packet, mailbox, doorbells))
     return broken("ATTACHED came without a mailbox and doorbells");
-  FARWRITE_RETURN_IF_ERROR(take_peer_half(geometry, std::move(mailbox), std::move(doorbells),
-                                          request.lanes, attachment));
+  FARWRITE_RETURN_IF_ERROR(take_peer_half(attached->geometry, std::move(mailbox),
+                                          std::move(doorbells), request.lanes, attachment));
 
-  core::WireWriter confirm;
-  write_header(confirm, AttachPacket::kConfirm);
-  confirm.bytes({attachment.peer.nonce.data(), attachment.peer.nonce.size()});
-  FARWRITE_RETURN_IF_ERROR(send_packet(fd, confirm.view(), {}, request.deadline, kAttachOperation));
+  FARWRITE_RETURN_IF_ERROR(
+      send_attach(fd, ConfirmMessage{attachment.peer.nonce}, {}, request.deadline));
   return attachment;
 }
 
@@ -212,21 +232,15 @@ Result<Attachment> attach_accepting(core::UniqueFd socket, AttachOffer offer,
   FARWRITE_RETURN_IF_ERROR(take_peer_half(offer.geometry, std::move(offer.mailbox),
                                           std::move(offer.doorbells), request.lanes, attachment));
 
-  core::WireWriter attached;
-  write_header(attached, AttachPacket::kAttached);
-  attached.bytes({attachment.peer.nonce.data(), attachment.peer.nonce.size()});
-  write_geometry(attached, attachment.own.view.geometry());
   FARWRITE_RETURN_IF_ERROR(
-      send_packet(fd, attached.view(), own_fds(attachment), request.deadline, kAttachOperation));
+      send_attach(fd, AttachedMessage{attachment.peer.nonce, attachment.own.view.geometry()},
+                  own_fds(attachment), request.deadline));
 
   auto packet = receive_packet(fd, request.deadline, kAttachOperation);
   if (!packet.ok()) return packet.status();
-  core::WireReader reader({packet->bytes.data(), packet->bytes.size()});
-  const bool known = header_is(reader, AttachPacket::kConfirm);
-  const ByteView echo = reader.bytes(Nonce().size());
-  FARWRITE_RETURN_IF_ERROR(reader.finish(kAttachOperation));
-  if (!known) return broken("the peer's last packet is not a CONFIRM");
-  if (!is_nonce(echo, attachment.own.nonce)) return another_host();
+  Result<ConfirmMessage> confirm = read_attach<ConfirmMessage>(*packet);
+  if (!confirm.ok()) return confirm.status();
+  if (!is_nonce(confirm->echo, attachment.own.nonce)) return another_host();
   return attachment;
 }
 

@@ -7,14 +7,15 @@
 #include <utility>
 
 #include "core/deadline.h"
+#include "core/fields.h"
 #include "core/log.h"
 #include "core/mutex.h"
-#include "core/wire.h"
 
 namespace farwrite::fabric::shm {
 namespace {
 
 constexpr std::string_view kOpenRegion = "open a region";
+constexpr std::string_view kUnknownPacket = "an unknown packet on the unix socket";
 
 // The ids come from the peer, so what it can make us remember is bounded.
 constexpr std::size_t kMaxSegments = 1 << 16;
@@ -24,11 +25,41 @@ constexpr std::chrono::nanoseconds kShortestTurn = std::chrono::milliseconds(5);
 
 enum class ExchangePacket : std::uint16_t { kRequest = 16, kAnswer = 17 };
 
-core::WireWriter request_for(std::uint32_t segment_id) {
-  core::WireWriter request;
-  request.u16(static_cast<std::uint16_t>(ExchangePacket::kRequest));
-  request.u32(segment_id);
-  return request;
+struct RequestMessage {
+  std::uint32_t segment = 0;
+
+  template <typename Wire>
+  void fields(Wire& wire) {
+    wire(core::constant(ExchangePacket::kRequest, kUnknownPacket), segment);
+  }
+};
+
+struct AnswerMessage {
+  std::uint32_t segment = 0;
+  bool found = false;
+  bool writable = false;
+  bool on_gpu = false;
+  std::uint64_t bytes = 0;
+  gpu::GpuUuid gpu{};
+
+  template <typename Wire>
+  void fields(Wire& wire) {
+    wire(core::constant(ExchangePacket::kAnswer, kUnknownPacket), segment, found, writable, on_gpu,
+         bytes, gpu);
+  }
+};
+
+template <typename Message>
+Status send_exchange(int socket, const Message& message, const std::vector<int>& fds,
+                     core::Deadline deadline) {
+  const std::vector<std::byte> bytes = core::to_bytes(message);
+  return send_packet(socket, {bytes.data(), bytes.size()}, fds, deadline, kOpenRegion);
+}
+
+template <typename Message>
+Result<Message> read_exchange(const Packet& packet, std::string_view peer) {
+  return core::from_bytes<Message>({packet.bytes.data(), packet.bytes.size()},
+                                   {.operation = kOpenRegion, .fabric = "shm", .peer = peer});
 }
 
 }  // namespace
@@ -146,7 +177,7 @@ Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::obtain_locked(
 
 Status SegmentExchange::request(std::uint32_t segment_id, core::Deadline deadline) {
   const core::Unlock unlocked(mutex_);
-  return send_packet(socket_.get(), request_for(segment_id).view(), {}, deadline, kOpenRegion);
+  return send_exchange(socket_.get(), RequestMessage{segment_id}, {}, deadline);
 }
 
 // A dying process closes its sockets a moment before its death can be proven.
@@ -194,48 +225,34 @@ void SegmentExchange::on_readable() {
     end(packet.status());
     return;
   }
-  core::WireReader reader({packet->bytes.data(), packet->bytes.size()});
-  const auto type = static_cast<ExchangePacket>(reader.u16());
-  const std::uint32_t segment_id = reader.u32();
-  if (type == ExchangePacket::kRequest && reader.finish(kOpenRegion).ok()) {
-    answer(segment_id);
-    return;
+  if (Result<RequestMessage> request = read_exchange<RequestMessage>(*packet, peer_);
+      request.ok()) {
+    return answer(request->segment);
+  }
+  Result<AnswerMessage> message = read_exchange<AnswerMessage>(*packet, peer_);
+  if (!message.ok()) return end(message.status());
+  if (message->found && packet->fds.size() != 1 && !fds_missing) {
+    return end(Status::error(StatusCode::kProtocolError, {kOpenRegion, peer_, "shm"},
+                             kUnknownPacket, "run the same Farwrite release on both sides"));
   }
   Answer answer;
-  answer.found = reader.u8() != 0;
-  answer.writable = reader.u8() != 0;
-  const bool on_gpu = reader.u8() != 0;
-  answer.bytes = reader.u64();
-  const ByteView uuid = reader.bytes(gpu::GpuUuid().size());
-  Status finished = reader.finish(kOpenRegion);
-  if (finished.ok() && type == ExchangePacket::kAnswer &&
-      (!answer.found || packet->fds.size() == 1 || fds_missing)) {
-    if (on_gpu) {
-      std::copy_n(reinterpret_cast<const std::uint8_t*>(uuid.data), uuid.size,
-                  answer.gpu.emplace().begin());
-    }
-    if (fds_missing && ask_again(segment_id)) return;
-    if (fds_missing) {
-      answer.refused = no_room_for_fds(kOpenRegion);  // the channel lives on
-    } else if (answer.found) {
-      answer.fd = std::move(packet->fds.front());
-    }
-    take_answer(segment_id, std::move(answer));
-    return;
+  answer.found = message->found;
+  answer.writable = message->writable;
+  answer.bytes = message->bytes;
+  if (message->on_gpu) answer.gpu = message->gpu;
+  if (fds_missing && ask_again(message->segment)) return;
+  if (fds_missing) {
+    answer.refused = no_room_for_fds(kOpenRegion);  // the channel lives on
+  } else if (answer.found) {
+    answer.fd = std::move(packet->fds.front());
   }
-  if (finished.ok()) {
-    finished = Status::error(StatusCode::kProtocolError, {kOpenRegion, peer_, "shm"},
-                             "an unknown packet on the unix socket",
-                             "run the same Farwrite release on both sides");
-  }
-  end(finished);
+  take_answer(message->segment, std::move(answer));
 }
 
 bool SegmentExchange::ask_again(std::uint32_t segment_id) {
   if (!spare_.valid()) return false;
   spare_.reset();
-  const core::WireWriter request = request_for(segment_id);
-  return send_packet(socket_.get(), request.view(), {}, core::Deadline::after({}), kOpenRegion)
+  return send_exchange(socket_.get(), RequestMessage{segment_id}, {}, core::Deadline::after({}))
       .ok();
 }
 
@@ -258,21 +275,19 @@ void SegmentExchange::answer(std::uint32_t segment_id) {
     }
   }
   const gpu::Gpu* const gpu = segment != nullptr ? segment->gpu() : nullptr;
-  core::WireWriter writer;
-  writer.u16(static_cast<std::uint16_t>(ExchangePacket::kAnswer));
-  writer.u32(segment_id);
-  writer.u8(segment != nullptr ? 1 : 0);
-  const bool writable = segment != nullptr && segment->use() == memory::SegmentUse::kLanding;
-  writer.u8(writable ? 1 : 0);
-  writer.u8(gpu != nullptr ? 1 : 0);
-  writer.u64(segment != nullptr ? segment->bytes() : 0);
-  const gpu::GpuUuid uuid = gpu != nullptr ? gpu->uuid() : gpu::GpuUuid();
-  writer.bytes({uuid.data(), uuid.size()});
+  AnswerMessage message = {.segment = segment_id, .found = segment != nullptr};
+  if (segment != nullptr) {
+    message.writable = segment->use() == memory::SegmentUse::kLanding;
+    message.bytes = segment->bytes();
+  }
+  if (gpu != nullptr) {
+    message.on_gpu = true;
+    message.gpu = gpu->uuid();
+  }
   std::vector<int> fds;
   if (segment != nullptr) fds.push_back(gpu != nullptr ? exported.get() : segment->fd());
   // A peer that does not read its answers must not hold the loop up.
-  const Status sent =
-      send_packet(socket_.get(), writer.view(), fds, core::Deadline::after({}), kOpenRegion);
+  const Status sent = send_exchange(socket_.get(), message, fds, core::Deadline::after({}));
   if (sent.code() == StatusCode::kDeadlineExceeded) {
     end(Status::error(StatusCode::kProtocolError, {kOpenRegion, peer_, "shm"},
                       "the peer requests memory and does not read the answers",

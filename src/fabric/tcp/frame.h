@@ -55,6 +55,8 @@ struct FrameHeader {
   std::uint64_t payload_bytes() const {
     return type == FrameType::kRead || type == FrameType::kCredit ? 0 : length;
   }
+  template <typename Wire>
+  void fields(Wire& wire);
   HeaderBytes to_bytes() const;
   // kProtocolError for an unknown type, an unknown flag, or a payload longer than its type may
   // have. `bytes` holds kFrameHeaderBytes.

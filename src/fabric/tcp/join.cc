@@ -1,22 +1,25 @@
 #include "fabric/tcp/join.h"
 
-#include <algorithm>
 #include <string_view>
 
-#include "core/wire.h"
+#include "core/fields.h"
 
 namespace farwrite::fabric::tcp {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x50435446;  // "FTCP"
-constexpr std::uint16_t kJoin = 1;
-constexpr std::uint16_t kJoined = 2;
+enum class Packet : std::uint16_t { kJoin = 1, kJoined = 2 };
 
 // The devices agreed on a wire version before, over another connection.
-Status not_this(std::string_view what, bool farwrite) {
-  return Status::error(
-      StatusCode::kProtocolError, {"join a lane"}, what,
-      farwrite ? core::kBrokenRule : "check which program listens or connects at the data port");
+template <typename Message>
+Result<Message> read(ByteView bytes) {
+  std::uint32_t magic = 0;
+  core::FieldReader{bytes}(magic);
+  return core::from_bytes<Message>(
+      bytes,
+      {.operation = "join a lane",
+       .remedy = magic == kMagic ? core::kBrokenRule
+                                 : "check which program listens or connects at the data port"});
 }
 
 core::Digest keyed(const Secret& secret, std::string_view label, std::uint16_t lane,
@@ -28,69 +31,40 @@ core::Digest keyed(const Secret& secret, std::string_view label, std::uint16_t l
   return core::hmac_sha256({secret.data(), secret.size()}, message.view());
 }
 
-template <std::size_t Bytes>
-std::array<std::byte, Bytes> copy_out(const core::WireWriter& writer) {
-  std::array<std::byte, Bytes> bytes{};
-  std::copy_n(writer.buffer().begin(), Bytes, bytes.begin());
-  return bytes;
-}
-
 }  // namespace
 
 JoinMessage JoinMessage::of(const Secret& secret, std::uint16_t lane, std::uint32_t lanes) {
   return {lane, lanes, keyed(secret, "farwrite tcp connecting lane", lane, lanes)};
 }
 
-std::array<std::byte, JoinMessage::kBytes> JoinMessage::to_bytes() const {
-  core::WireWriter writer;
-  writer.u32(kMagic);
-  writer.u16(kJoin);
-  writer.u16(lane);
-  writer.u32(lanes);
-  writer.bytes({proof.data(), proof.size()});
-  return copy_out<kBytes>(writer);
+template <typename Wire>
+void JoinMessage::fields(Wire& wire) {
+  constexpr std::string_view kOther = "the connection does not begin with a JOIN";
+  wire(core::constant(kMagic, kOther), core::constant(Packet::kJoin, kOther), lane, lanes, proof);
 }
 
-Result<JoinMessage> JoinMessage::from_bytes(ByteView bytes) {
-  core::WireReader reader(bytes);
-  const bool magic = reader.u32() == kMagic;
-  const bool right = reader.u16() == kJoin && magic;
-  JoinMessage message;
-  message.lane = reader.u16();
-  message.lanes = reader.u32();
-  const ByteView proof = reader.bytes(message.proof.size());
-  if (!right) {
-    return not_this("the connection does not begin with a JOIN", magic);
-  }
-  FARWRITE_RETURN_IF_ERROR(reader.finish("join a lane"));
-  std::copy_n(proof.data, proof.size, message.proof.begin());
-  return message;
+std::array<std::byte, JoinMessage::kBytes> JoinMessage::to_bytes() const {
+  return core::to_array<kBytes>(*this);
 }
+
+Result<JoinMessage> JoinMessage::from_bytes(ByteView bytes) { return read<JoinMessage>(bytes); }
 
 JoinedMessage JoinedMessage::of(const Secret& secret, std::uint16_t lane) {
   return {lane, keyed(secret, "farwrite tcp accepting lane", lane, 0)};
 }
 
+template <typename Wire>
+void JoinedMessage::fields(Wire& wire) {
+  constexpr std::string_view kOther = "the answer is not a JOINED";
+  wire(core::constant(kMagic, kOther), core::constant(Packet::kJoined, kOther), lane, proof);
+}
+
 std::array<std::byte, JoinedMessage::kBytes> JoinedMessage::to_bytes() const {
-  core::WireWriter writer;
-  writer.u32(kMagic);
-  writer.u16(kJoined);
-  writer.u16(lane);
-  writer.bytes({proof.data(), proof.size()});
-  return copy_out<kBytes>(writer);
+  return core::to_array<kBytes>(*this);
 }
 
 Result<JoinedMessage> JoinedMessage::from_bytes(ByteView bytes) {
-  core::WireReader reader(bytes);
-  const bool magic = reader.u32() == kMagic;
-  const bool right = reader.u16() == kJoined && magic;
-  JoinedMessage message;
-  message.lane = reader.u16();
-  const ByteView proof = reader.bytes(message.proof.size());
-  if (!right) return not_this("the answer is not a JOINED", magic);
-  FARWRITE_RETURN_IF_ERROR(reader.finish("join a lane"));
-  std::copy_n(proof.data, proof.size, message.proof.begin());
-  return message;
+  return read<JoinedMessage>(bytes);
 }
 
 }  // namespace farwrite::fabric::tcp

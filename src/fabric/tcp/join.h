@@ -28,6 +28,8 @@ struct JoinMessage {
   core::Digest proof{};
 
   static JoinMessage of(const Secret& secret, std::uint16_t lane, std::uint32_t lanes);
+  template <typename Wire>
+  void fields(Wire& wire);
   std::array<std::byte, kBytes> to_bytes() const;
   // kProtocolError for what is no JOIN of this version. The proof is for the caller to compare.
   static Result<JoinMessage> from_bytes(ByteView bytes);
@@ -40,6 +42,8 @@ struct JoinedMessage {
   core::Digest proof{};
 
   static JoinedMessage of(const Secret& secret, std::uint16_t lane);
+  template <typename Wire>
+  void fields(Wire& wire);
   std::array<std::byte, kBytes> to_bytes() const;
   static Result<JoinedMessage> from_bytes(ByteView bytes);
 };

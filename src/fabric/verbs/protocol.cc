@@ -3,13 +3,19 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <utility>
 
-#include "core/wire.h"
+#include "core/fields.h"
 
 namespace farwrite::fabric::verbs {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x42565746;  // "FWVB"
+constexpr std::string_view kOtherProgram = "a connection from another program";
+
+constexpr core::Reading reading(std::string_view operation, core::TailBytes tail) {
+  return {.operation = operation, .tail = tail, .remedy = core::kBrokenRule, .fabric = "verbs"};
+}
 
 Status malformed(std::string_view what, std::string_view remedy = core::kBrokenRule) {
   return Status::error(StatusCode::kProtocolError, {"exchange messages with the peer", "", "verbs"},
@@ -34,96 +40,62 @@ JoinMessage JoinMessage::of(const Secret& secret, std::uint16_t lane, std::uint1
   return message;
 }
 
+template <typename Wire>
+void JoinMessage::fields(Wire& wire) {
+  std::uint16_t version = kProtocolVersion;
+  wire(core::constant(kMagic, kOtherProgram), version, lane, lanes, link);
+  if constexpr (Wire::kReads) {
+    if (!wire.ok() || version == kProtocolVersion) return;
+    wire.fail(malformed("the peer uses version " + std::to_string(version) +
+                            " of the verbs protocol, and this side version " +
+                            std::to_string(kProtocolVersion),
+                        "run the same Farwrite release on both sides"));
+  }
+}
+
 std::array<std::byte, kPrivateDataBytes> JoinMessage::to_bytes() const {
-  core::WireWriter writer;
-  writer.u32(kMagic);
-  writer.u16(kProtocolVersion);
-  writer.u16(lane);
-  writer.u16(lanes);
-  writer.bytes({link.data(), link.size()});
-  std::array<std::byte, kPrivateDataBytes> bytes{};
-  std::copy(writer.buffer().begin(), writer.buffer().end(), bytes.begin());
-  return bytes;
+  return core::to_array<kPrivateDataBytes>(*this);
 }
 
 Result<JoinMessage> JoinMessage::from_bytes(ByteView bytes) {
-  core::WireReader reader(bytes);
-  const std::uint32_t magic = reader.u32();
-  const std::uint16_t version = reader.u16();
-  JoinMessage message;
-  message.lane = reader.u16();
-  message.lanes = reader.u16();
-  const ByteView link = reader.bytes(message.link.size());
-  FARWRITE_RETURN_IF_ERROR(reader.finish("join a lane", core::TailBytes::kAllowed));
-  if (magic != kMagic) {
-    return malformed("a connection from another program",
-                     "check which program connects to the adapter's port");
-  }
-  if (version != kProtocolVersion) {
-    return malformed("the peer uses version " + std::to_string(version) +
-                         " of the verbs protocol, and this side version " +
-                         std::to_string(kProtocolVersion),
-                     "run the same Farwrite release on both sides");
-  }
-  std::copy_n(link.data, link.size, message.link.begin());
-  return message;
+  return core::from_bytes<JoinMessage>(
+      bytes, {.operation = "join a lane",
+              .tail = core::TailBytes::kAllowed,
+              .remedy = "check which program connects to the adapter's port",
+              .fabric = "verbs"});
 }
 
 core::Digest lane_proof(const Secret& secret, bool connecting, std::uint16_t lane) {
   return keyed(secret, connecting ? "farwrite verbs connecting" : "farwrite verbs accepting", lane);
 }
 
-std::vector<std::byte> HelloMessage::to_bytes() const {
-  core::WireWriter writer;
-  writer.u32(credits);
-  writer.u32(message_bytes);
-  writer.u64(flush_address);
-  writer.u32(flush_key);
-  writer.u8(flush_by_atomic ? 1 : 0);
-  writer.u8(data_in_order ? 1 : 0);
-  return writer.take();
+template <typename Wire>
+void HelloMessage::fields(Wire& wire) {
+  wire(credits, message_bytes, flush_address, flush_key, flush_by_atomic, data_in_order);
+  wire.require(credits > 0 && credits <= (1U << 20), "an implausible credit");
+  wire.require(message_bytes >= kSlotBytes, "receives that are too short");
 }
 
+std::vector<std::byte> HelloMessage::to_bytes() const { return core::to_bytes(*this); }
+
 Result<HelloMessage> HelloMessage::from_bytes(ByteView bytes) {
-  core::WireReader reader(bytes);
-  HelloMessage message;
-  message.credits = reader.u32();
-  message.message_bytes = reader.u32();
-  message.flush_address = reader.u64();
-  message.flush_key = reader.u32();
-  message.flush_by_atomic = reader.u8() != 0;
-  message.data_in_order = reader.u8() != 0;
-  FARWRITE_RETURN_IF_ERROR(reader.finish("begin a lane", core::TailBytes::kAllowed));
-  if (message.credits == 0 || message.credits > (1U << 20)) {
-    return malformed("an implausible credit");
-  }
-  if (message.message_bytes < kSlotBytes) return malformed("receives that are too short");
-  return message;
+  return core::from_bytes<HelloMessage>(bytes, reading("begin a lane", core::TailBytes::kAllowed));
+}
+
+template <typename Wire>
+void MessageHeader::fields(Wire& wire) {
+  wire(type, core::Reserved<3>(), tag, value);
 }
 
 std::array<std::byte, MessageHeader::kBytes> MessageHeader::to_bytes() const {
-  core::WireWriter writer;
-  writer.u8(static_cast<std::uint8_t>(type));
-  writer.u8(0);
-  writer.u16(0);
-  writer.u32(tag);
-  writer.u64(value);
-  std::array<std::byte, kBytes> bytes{};
-  std::copy_n(writer.buffer().begin(), kBytes, bytes.begin());
-  return bytes;
+  return core::to_array<kBytes>(*this);
 }
 
 Result<MessageHeader> MessageHeader::from_bytes(ByteView bytes) {
-  core::WireReader reader(bytes);
-  MessageHeader header;
-  const std::uint8_t type = reader.u8();
-  (void)reader.u8();
-  (void)reader.u16();
-  header.tag = reader.u32();
-  header.value = reader.u64();
-  FARWRITE_RETURN_IF_ERROR(reader.finish("read a message", core::TailBytes::kAllowed));
-  header.type = static_cast<MessageType>(type);
-  switch (header.type) {
+  Result<MessageHeader> header =
+      core::from_bytes<MessageHeader>(bytes, reading("read a message", core::TailBytes::kAllowed));
+  if (!header.ok()) return header;
+  switch (header->type) {
     case MessageType::kNotify:
     case MessageType::kMessage:
     case MessageType::kRecord:
@@ -135,24 +107,32 @@ Result<MessageHeader> MessageHeader::from_bytes(ByteView bytes) {
     case MessageType::kHello:
       return header;
   }
-  return malformed("a message of unknown type " + std::to_string(type));
+  return malformed("a message of unknown type " +
+                   std::to_string(static_cast<unsigned>(header->type)));
 }
 
+namespace {
+
+struct Revocation {
+  std::vector<std::uint64_t> regions;
+
+  template <typename Wire>
+  void fields(Wire& wire) {
+    wire(core::list<std::uint32_t>(regions, kMaxRevokedAtOnce, "a revocation of too many regions"));
+  }
+};
+
+}  // namespace
+
 std::vector<std::byte> regions_to_bytes(const std::vector<std::uint64_t>& regions) {
-  core::WireWriter writer;
-  writer.u32(static_cast<std::uint32_t>(regions.size()));
-  for (const std::uint64_t region : regions) writer.u64(region);
-  return writer.take();
+  return core::to_bytes(Revocation{regions});
 }
 
 Result<std::vector<std::uint64_t>> regions_from_bytes(ByteView bytes) {
-  core::WireReader reader(bytes);
-  const std::uint32_t count = reader.u32();
-  if (count > kMaxRevokedAtOnce) return malformed("a revocation of too many regions");
-  std::vector<std::uint64_t> regions(count);
-  for (std::uint64_t& region : regions) region = reader.u64();
-  FARWRITE_RETURN_IF_ERROR(reader.finish("revoke regions"));
-  return regions;
+  Result<Revocation> revocation =
+      core::from_bytes<Revocation>(bytes, reading("revoke regions", core::TailBytes::kRejected));
+  if (!revocation.ok()) return revocation.status();
+  return std::move(revocation->regions);
 }
 
 }  // namespace farwrite::fabric::verbs

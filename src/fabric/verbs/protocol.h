@@ -39,6 +39,8 @@ struct JoinMessage {
   std::array<std::byte, 16> link{};  // made from the secret; tells nothing about it
 
   static JoinMessage of(const Secret& secret, std::uint16_t lane, std::uint16_t lanes);
+  template <typename Wire>
+  void fields(Wire& wire);
   std::array<std::byte, kPrivateDataBytes> to_bytes() const;
   // `bytes` may be longer: drivers pad. kProtocolError names both versions if they differ.
   static Result<JoinMessage> from_bytes(ByteView bytes);
@@ -57,6 +59,8 @@ struct HelloMessage {
   bool flush_by_atomic = false;  // its memory is relaxed-ordered: a read flushes nothing
   bool data_in_order = false;    // the bytes of one write land in order there
 
+  template <typename Wire>
+  void fields(Wire& wire);
   std::vector<std::byte> to_bytes() const;
   static Result<HelloMessage> from_bytes(ByteView bytes);
 };
@@ -83,6 +87,8 @@ struct MessageHeader {
   std::uint64_t value = 0;
 
   static constexpr std::size_t kBytes = 16;
+  template <typename Wire>
+  void fields(Wire& wire);
   std::array<std::byte, kBytes> to_bytes() const;
   // kProtocolError for an unknown type or fewer than kBytes.
   static Result<MessageHeader> from_bytes(ByteView bytes);

@@ -1,62 +1,59 @@
-// Records: the little-endian binary form of what two plug-ins tell each other. Reading is
-// bounds-checked; a reader that failed once fails for good.
+// Records: what two plug-ins tell each other, in the form of core/fields.h: each message lists its
+// fields once.
 #pragma once
 
-#include <cstdint>
-#include <cstring>
+#include <array>
 #include <string>
 #include <string_view>
 
+#include "core/fields.h"
+#include "tensorflow/core/framework/tensor_shape.h"
+
 namespace farwrite::plugin {
 
-static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "records are written as they lie");
+// Appends the message to `text`.
+template <typename Message>
+void append_record(const Message& message, std::string* text) {
+  struct Sink {
+    std::string* text;
+    void bytes(ByteView raw) { text->append(reinterpret_cast<const char*>(raw.data), raw.size); }
+  } sink{text};
+  core::FieldWriter<Sink> writer(sink);
+  writer(const_cast<Message&>(message));  // a writer only looks
+}
 
-class RecordWriter {
- public:
-  explicit RecordWriter(std::size_t expected_bytes) { text_.reserve(expected_bytes); }
+template <typename Message>
+std::string to_record(const Message& message, std::size_t expected_bytes) {
+  std::string text;
+  text.reserve(expected_bytes);
+  append_record(message, &text);
+  return text;
+}
 
-  template <typename Number>
-  void number(Number value) {
-    text_.append(reinterpret_cast<const char*>(&value), sizeof(value));
-  }
-  void raw(std::string_view bytes) { text_.append(bytes.data(), bytes.size()); }
-  void text(std::string_view bytes) {
-    number(static_cast<std::uint32_t>(bytes.size()));
-    raw(bytes);
-  }
-  const std::string& bytes() const { return text_; }
+// Views in the message point into `bytes`. False if these are malformed.
+template <typename Message>
+bool from_record(std::string_view bytes, Message&& message) {
+  core::FieldReader reader({bytes.data(), bytes.size()});
+  reader(message);
+  return reader.ok() && reader.remaining() == 0;
+}
 
- private:
-  std::string text_;
-};
+// A shape behind its rank, which another field holds.
+struct ShapeField {
+  tensorflow::TensorShape& shape;
+  std::uint8_t rank;
 
-class RecordReader {
- public:
-  explicit RecordReader(std::string_view bytes) : rest_(bytes) {}
-
-  template <typename Number>
-  Number number() {
-    Number value{};
-    const std::string_view bytes = raw(sizeof(value));
-    if (!failed_) std::memcpy(&value, bytes.data(), sizeof(value));
-    return value;
-  }
-  std::string_view raw(std::size_t size) {
-    if (failed_ || size > rest_.size()) {
-      failed_ = true;
-      return {};
+  template <typename Wire>
+  void fields(Wire& wire) {
+    for (int axis = 0; axis < rank && wire.ok(); ++axis) {
+      std::int64_t size = 0;
+      if constexpr (!Wire::kReads) size = shape.dim_size(axis);
+      wire(size);
+      if constexpr (Wire::kReads) {
+        wire.require(shape.AddDimWithStatus(size).ok(), "no shape has this size");
+      }
     }
-    const std::string_view bytes = rest_.substr(0, size);
-    rest_.remove_prefix(size);
-    return bytes;
   }
-  std::string_view text() { return raw(number<std::uint32_t>()); }
-  std::string_view rest() const { return rest_; }
-  bool ok() const { return !failed_; }
-
- private:
-  std::string_view rest_;
-  bool failed_ = false;
 };
 
 }  // namespace farwrite::plugin

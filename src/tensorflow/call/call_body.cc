@@ -133,6 +133,7 @@ void ArrivedCall::see(const Schedule& schedule, std::function<bool()> given_up,
   arrival->tensor_bytes = bytes;
   arrival->lent = std::move(lent_);
   arrival->read_lane = read_lane_;
+  arrival->of_call = true;
   is_own_ = must_fetch(*arrival);
   if (is_own_) {
     fetch(std::move(*arrival), tf::cpu_allocator(),

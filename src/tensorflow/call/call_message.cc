@@ -10,67 +10,67 @@ constexpr std::size_t kFieldBytes = 52;
 
 }  // namespace
 
-std::string encode(const CallMessage& message) {
-  RecordWriter record(kFieldBytes + message.inside.size());
-  record.number(CallMessage::kVersion);
-  record.number(message.kind);
-  record.number(message.method);
-  record.number(static_cast<std::uint8_t>(message.ok ? 1 : 0));
-  record.number(message.call);
-  record.number(message.server);
-  record.number(message.stream);
-  record.number(message.position);
-  record.number(message.head_bytes);
-  record.number(message.body_bytes);
-  record.raw(message.inside);
-  return record.bytes();
+template <typename Wire>
+void CallMessage::fields(Wire& wire) {
+  wire(core::constant(kVersion, "another version"), kind, method, ok, call, server, stream,
+       position, head_bytes, body_bytes, core::rest(inside));
+  wire.require(kind >= CallKind::kCall && kind <= CallKind::kEndStream, "an unknown kind");
+  wire.require(method >= Method::kRegisterGraph && method <= Method::kRunStep, "an unknown method");
+  wire.require(head_bytes <= kMostBytes && body_bytes <= kMostBytes, "more than there can be");
+  wire.require(inside.empty() || inside.size() == head_bytes || all_inside(), "parts of a head");
 }
 
-bool decode(std::string_view bytes, CallMessage* message) {
-  RecordReader record(bytes);
-  if (record.number<std::uint8_t>() != CallMessage::kVersion) return false;
-  message->kind = record.number<CallKind>();
-  message->method = record.number<Method>();
-  message->ok = record.number<std::uint8_t>() != 0;
-  message->call = record.number<std::uint64_t>();
-  message->server = record.number<std::uint64_t>();
-  message->stream = record.number<std::uint64_t>();
-  message->position = record.number<std::uint64_t>();
-  message->head_bytes = record.number<std::uint64_t>();
-  message->body_bytes = record.number<std::uint64_t>();
-  message->inside = record.rest();
-  if (!record.ok()) return false;
-  if (message->kind < CallKind::kCall || message->kind > CallKind::kEndStream) return false;
-  if (message->method < Method::kRegisterGraph || message->method > Method::kRunStep) return false;
-  if (message->head_bytes > CallMessage::kMostBytes ||
-      message->body_bytes > CallMessage::kMostBytes) {
-    return false;
-  }
-  const std::uint64_t inside = message->inside.size();
-  return inside == 0 || inside == message->head_bytes || message->all_inside();
+std::string encode(const CallMessage& message) {
+  return to_record(message, kFieldBytes + message.inside.size());
 }
+
+bool decode(std::string_view bytes, CallMessage* message) { return from_record(bytes, *message); }
+
+namespace {
+
+struct StatusRecord {
+  absl::StatusCode code = absl::StatusCode::kOk;
+  std::string_view message;
+
+  template <typename Wire>
+  void fields(Wire& wire) {
+    wire(code, core::sized(message, SIZE_MAX));
+  }
+};
+
+// One of a status's.
+struct PayloadRecord {
+  std::string_view url;
+  std::string_view payload;
+
+  template <typename Wire>
+  void fields(Wire& wire) {
+    wire(core::sized(url, SIZE_MAX), core::sized(payload, SIZE_MAX));
+  }
+};
+
+}  // namespace
 
 std::string encode_status(const absl::Status& status) {
-  RecordWriter record(8 + status.message().size());
-  record.number(static_cast<std::int32_t>(status.code()));
-  record.text(status.message());
+  std::string record =
+      to_record(StatusRecord{status.code(), status.message()}, 8 + status.message().size());
   status.ForEachPayload([&record](std::string_view url, const absl::Cord& payload) {
-    record.text(url);
-    record.text(std::string(payload));
+    append_record(PayloadRecord{url, std::string(payload)}, &record);
   });
-  return record.bytes();
+  return record;
 }
 
 absl::Status decode_status(std::string_view bytes) {
-  RecordReader record(bytes);
-  const auto code = static_cast<absl::StatusCode>(record.number<std::int32_t>());
-  const std::string_view message = record.text();
-  const bool known = code > absl::StatusCode::kOk && code <= absl::StatusCode::kUnauthenticated;
-  absl::Status status(known ? code : absl::StatusCode::kUnknown, message);
-  while (record.ok() && !record.rest().empty()) {
-    const std::string_view url = record.text();
-    const std::string_view payload = record.text();
-    if (record.ok()) status.SetPayload(url, absl::Cord(payload));
+  core::FieldReader reader({bytes.data(), bytes.size()});
+  StatusRecord record;
+  reader(record);
+  const bool known =
+      record.code > absl::StatusCode::kOk && record.code <= absl::StatusCode::kUnauthenticated;
+  absl::Status status(known ? record.code : absl::StatusCode::kUnknown, record.message);
+  while (reader.remaining() > 0) {
+    PayloadRecord one;
+    reader(one);
+    if (reader.ok()) status.SetPayload(one.url, absl::Cord(one.payload));
   }
   return status;
 }

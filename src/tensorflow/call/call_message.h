@@ -51,6 +51,9 @@ struct CallMessage {
   // The head and the body; the head alone; or nothing. The rest is lent.
   std::string_view inside;
 
+  template <typename Wire>
+  void fields(Wire& wire);
+
   bool all_inside() const { return inside.size() == head_bytes + body_bytes; }
   bool head_inside() const { return inside.size() >= head_bytes; }
   // Of what is lent: where the body begins, and how many bytes it has.

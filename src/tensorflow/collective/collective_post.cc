@@ -135,7 +135,6 @@ absl::Status CollectivePost::lend(const void* data, std::uint64_t bytes,
 void CollectivePost::pull(const Route& route) {
   const tf::StatusCallback done = take_over();
   if (done == nullptr) return;
-  count(stats().pulls_no_memory);
   message_.kind = PushKind::kPull;
   message_.payload = {};
   message_.shape = tf::TensorShape();
@@ -145,6 +144,7 @@ void CollectivePost::pull(const Route& route) {
     WorkQueue::of_process().submit([done, told] { done(told); });
     return;
   }
+  count(stats().pulls_no_memory);
   by_stock_([process, done, taken_back = withdrawal(message_)](const absl::Status& status) {
     if (!status.ok()) (void)process->send(taken_back);  // it has gone if this fails
     done(status);

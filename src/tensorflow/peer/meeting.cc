@@ -1,7 +1,8 @@
 #include "peer/meeting.h"
 
 #include <algorithm>
-#include <cstring>
+#include <array>
+#include <iterator>
 
 #include "base/record.h"
 #include "google/protobuf/any.pb.h"
@@ -14,42 +15,57 @@ constexpr char kMeetingKey[] = "farwrite: meeting";
 // Rises with PushMessage::kVersion, and with what a peer is expected to do.
 constexpr std::uint16_t kVersion = 6;
 
+struct IntroductionRecord {
+  std::uint16_t version = kVersion;
+  std::uint64_t server = 0;
+  std::array<std::uint8_t, sizeof(fw_identity::uuid)> uuid{};
+  std::uint64_t epoch = 0;
+  std::string_view task, endpoint, refusal;
+
+  template <typename Wire>
+  void fields(Wire& wire) {
+    wire(version);
+    wire.require(version == kVersion, "another version");
+    wire(server, uuid, epoch, core::sized(task, SIZE_MAX),
+         core::sized(endpoint, sizeof(fw_identity::endpoint) - 1), core::sized(refusal, SIZE_MAX));
+  }
+};
+
 void write(const Introduction& introduction, google::protobuf::Any* any) {
   const fw_identity& process = introduction.process;
-  RecordWriter record(128);
-  record.number(kVersion);
-  record.number(introduction.server);
-  record.raw({reinterpret_cast<const char*>(process.uuid), sizeof(process.uuid)});
-  record.number(process.epoch);
-  record.text(introduction.task);
-  record.text(process.endpoint);
-  record.text(introduction.refusal);
+  IntroductionRecord record;
+  record.server = introduction.server;
+  std::copy(std::begin(process.uuid), std::end(process.uuid), record.uuid.begin());
+  record.epoch = process.epoch;
+  record.task = introduction.task;
+  record.endpoint = process.endpoint;
+  record.refusal = introduction.refusal;
   any->set_type_url(kMeetingUrl);
-  any->set_value(record.bytes());
+  any->set_value(to_record(record, 128));
 }
 
 absl::Status read(const google::protobuf::Any& any, Introduction* introduction) {
   const std::string value(any.value());
-  RecordReader record(value);
-  const auto version = record.number<std::uint16_t>();
-  if (record.ok() && version != kVersion) {
+  IntroductionRecord record;
+  record.version = 0;
+  const bool whole = from_record(value, record);
+  if (!whole && record.version != kVersion && value.size() >= sizeof(record.version)) {
     return absl::FailedPreconditionError("Farwrite: the peer's plug-in uses handshake version " +
-                                         std::to_string(version) + ", this one uses " +
+                                         std::to_string(record.version) + ", this one uses " +
                                          std::to_string(kVersion) +
                                          "; install the same Farwrite version on every task");
   }
-  introduction->server = record.number<std::uint64_t>();
-  const std::string_view uuid = record.raw(sizeof(introduction->process.uuid));
-  if (record.ok()) std::memcpy(introduction->process.uuid, uuid.data(), uuid.size());
-  introduction->process.epoch = record.number<std::uint64_t>();
-  introduction->task = std::string(record.text());
-  const std::string_view endpoint = record.text();
-  introduction->refusal = std::string(record.text());
-  if (!record.ok() || endpoint.size() >= sizeof(introduction->process.endpoint)) {
+  if (!whole) {
     return absl::InvalidArgumentError("Farwrite: a peer's introduction cannot be read");
   }
-  std::memset(introduction->process.endpoint, 0, sizeof(introduction->process.endpoint));
-  std::copy(endpoint.begin(), endpoint.end(), introduction->process.endpoint);
+  fw_identity& process = introduction->process;
+  std::copy(record.uuid.begin(), record.uuid.end(), process.uuid);
+  process.epoch = record.epoch;
+  std::fill(std::begin(process.endpoint), std::end(process.endpoint), '\0');
+  std::copy(record.endpoint.begin(), record.endpoint.end(), process.endpoint);
+  introduction->server = record.server;
+  introduction->task = record.task;
+  introduction->refusal = record.refusal;
   return absl::OkStatus();
 }
 

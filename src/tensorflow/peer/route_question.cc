@@ -11,15 +11,15 @@ constexpr char kQuestionKey[] = "farwrite: route";
 
 }  // namespace
 
+template <typename Wire>
+void RouteQuestion::fields(Wire& wire) {
+  wire(server, step, collective, core::sized(task, SIZE_MAX));
+}
+
 void write_question(const RouteQuestion& question, tensorflow::RecvBufRequest* request) {
-  RecordWriter record(64);
-  record.number(question.server);
-  record.number(question.step);
-  record.number(static_cast<std::uint8_t>(question.collective ? 1 : 0));
-  record.text(question.task);
   request->set_buf_rendezvous_key(kQuestionKey);
   request->mutable_transport_options()->set_type_url(kQuestionUrl);
-  request->mutable_transport_options()->set_value(record.bytes());
+  request->mutable_transport_options()->set_value(to_record(question, 64));
 }
 
 bool is_question(const tensorflow::RecvBufRequest& request) {
@@ -28,28 +28,20 @@ bool is_question(const tensorflow::RecvBufRequest& request) {
 
 absl::Status read_question(const tensorflow::RecvBufRequest& request, RouteQuestion* question) {
   const std::string value(request.transport_options().value());
-  RecordReader record(value);
-  question->server = record.number<std::uint64_t>();
-  question->step = record.number<std::int64_t>();
-  question->collective = record.number<std::uint8_t>() != 0;
-  question->task = std::string(record.text());
-  if (record.ok()) return absl::OkStatus();
+  if (from_record(value, *question)) return absl::OkStatus();
   return absl::InvalidArgumentError("Farwrite: a peer's question about a route cannot be read");
 }
 
 void write_answer(RouteAnswer answer, tensorflow::RecvBufResponse* response) {
-  RecordWriter record(1);
-  record.number(answer);
   response->mutable_transport_options()->set_type_url(kQuestionUrl);
-  response->mutable_transport_options()->set_value(record.bytes());
+  response->mutable_transport_options()->set_value(to_record(answer, 1));
 }
 
 absl::Status read_answer(const tensorflow::RecvBufResponse& response, RouteAnswer* answer) {
   const std::string value(response.transport_options().value());
-  RecordReader record(value);
-  *answer = record.number<RouteAnswer>();
+  const bool whole = from_record(value, *answer);
   const bool known = *answer >= RouteAnswer::kWait && *answer <= RouteAnswer::kElsewhere;
-  if (record.ok() && known && response.transport_options().type_url() == kQuestionUrl) {
+  if (whole && known && response.transport_options().type_url() == kQuestionUrl) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError("Farwrite: a peer's answer about a route cannot be read");

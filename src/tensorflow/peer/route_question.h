@@ -20,6 +20,9 @@ struct RouteQuestion {
   std::uint64_t server = 0;  // incarnation of the receiver's server
   std::int64_t step = 0;
   bool collective = false;
+
+  template <typename Wire>
+  void fields(Wire& wire);
 };
 
 enum class RouteAnswer : std::uint8_t {

@@ -20,10 +20,16 @@ struct StepTable {
     bool plain = true;  // else its bytes are a TensorProto: strings, variants, resources
     std::uint64_t bytes = 0;
     std::uint64_t at = 0;  // where they begin: the tensors follow each other, each aligned
+
+    template <typename Wire>
+    void fields(Wire& wire);
   };
 
   std::string_view head;  // a RunStepRequest without feeds, or a RunStepResponse without tensors
   std::vector<Row> rows;
+
+  template <typename Wire>
+  void fields(Wire& wire);
 
   // Sets every row's place. Returns the bytes of all tensors, with the gaps between them.
   std::uint64_t place();

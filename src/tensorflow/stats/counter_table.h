@@ -36,6 +36,7 @@
   X(offers_read, "Tensors lent by another host's task, and read.")                                \
   X(bytes_read, "Bytes of these tensors.")                                                        \
   X(read_allocations, "Tensors allocated for these reads.")                                       \
+  X(call_bodies_read, "Bodies of calls and of answers lent by another host's task, and read.")    \
   X(pulls_received, "Tensors requested by RPC.")                                                  \
   X(pulls_no_memory, "Pulls because registered memory or the peer's quota was full.")             \
   X(pulls_device_memory, "Collectives left to RecvBuf: their tensors are not in host memory.")     \

@@ -40,6 +40,7 @@ struct Arrival {
   std::string serialized;       // kSerialized
   View lent;                    // kAlias, kSerializedLent
   std::uint32_t read_lane = 0;  // for fetching what is lent
+  bool of_call = false;         // what is lent is no tensor, but the body of a call
   const char* way = "";         // how it came: "alias"
   std::int64_t sent = 0;        // see TransferLog::start()
   absl::Status failure;         // kCopyFailed

@@ -39,8 +39,12 @@ void read_over(void* context, const char* error) {
     finish(std::move(fetch), absl::UnavailableError(why + error));
     return;
   }
-  count(stats().offers_read);
-  count(stats().bytes_read, arrival.tensor_bytes);
+  if (arrival.of_call) {
+    count(stats().call_bodies_read);
+  } else {
+    count(stats().offers_read);
+    count(stats().bytes_read, arrival.tensor_bytes);
+  }
   arrival.way = "read";
   arrival.kind = arrival.kind == PushKind::kAlias ? PushKind::kInline : PushKind::kSerialized;
   finish(std::move(fetch), absl::OkStatus());
@@ -48,7 +52,7 @@ void read_over(void* context, const char* error) {
 
 // Where the bytes go; null if there is no memory.
 void* make_room(Arrival& arrival, tf::Allocator* allocator) {
-  count(stats().read_allocations);
+  if (!arrival.of_call) count(stats().read_allocations);
   if (arrival.kind == PushKind::kSerializedLent) {
     try {
       arrival.serialized.resize(arrival.tensor_bytes);

@@ -109,16 +109,15 @@ class Push {
     if (!outgoing_.failure.ok()) return failed();
     const bool held = !loopback() && route_.reach().process->held();
     if (held || outgoing_.origin == Origin::kDeviceHeld) {
-      count(stats().pulls_backlog);
-      return pull();
+      return pull(stats().pulls_backlog);
     }
     if (outgoing_.dead) {
-      count(stats().pushes_dead);
-      return small({});
+      absl::Status told = small({});
+      if (told.ok()) count(stats().pushes_dead);
+      return told;
     }
     if (outgoing_.origin == Origin::kDeviceNoRoom) {
-      count(stats().pulls_no_memory);
-      return pull();
+      return pull(stats().pulls_no_memory);
     }
     if (loopback()) return hand_over();
     if (!tf::DataTypeCanUseMemcpy(tensor.dtype())) return serialized();
@@ -194,12 +193,13 @@ class Push {
   absl::Status small(std::string_view payload) {
     message_.kind = PushKind::kInline;
     message_.payload = payload;
-    went(Way::kInline, payload.size());
-    count(stats().bytes_pushed, payload.size());
-    if (!loopback()) return route_.reach().process->send(encode(message_));
-    Arrival dead;
-    dead.dead = true;
-    return deliver(std::move(dead));
+    if (loopback()) {
+      went(Way::kInline, payload.size());
+      Arrival dead;
+      dead.dead = true;
+      return deliver(std::move(dead));
+    }
+    return send(Way::kInline, payload.size());
   }
 
   // Writes the tensor into memory that the receiver has prepared, if it has. Any memory of this
@@ -235,8 +235,7 @@ class Push {
     outgoing_.tensor.AsProtoTensorContent(&proto);
     std::string bytes;
     if (!proto.SerializeToString(&bytes)) {  // over 2 GB
-      count(stats().pulls_no_memory);
-      return pull();
+      return pull(stats().pulls_no_memory);
     }
     message_.tensor_bytes = bytes.size();
     if (bytes.size() > ArenaAllocator::kThreshold) {
@@ -245,9 +244,16 @@ class Push {
     }
     message_.kind = PushKind::kSerialized;
     message_.payload = bytes;
-    went(Way::kSerialized, bytes.size());
-    count(stats().bytes_pushed, bytes.size());
-    return route_.reach().process->send(encode(message_));
+    return send(Way::kSerialized, bytes.size());
+  }
+
+  // All inside the message.
+  absl::Status send(Way way, std::uint64_t bytes) {
+    absl::Status status = route_.reach().process->send(encode(message_));
+    if (!status.ok()) return status;
+    went(way, bytes);
+    count(stats().bytes_pushed, bytes);
+    return status;
   }
 
   // What was allocated outside registered memory.
@@ -294,8 +300,7 @@ class Push {
   // Null: there was no room for one.
   absl::Status lend_copy(Staged copy, std::uint64_t bytes, Way how) {
     if (copy == nullptr) {
-      count(stats().pulls_no_memory);
-      return pull();
+      return pull(stats().pulls_no_memory);
     }
     auto lent = std::make_unique<Lent>();
     lent->copy = std::move(copy);
@@ -315,8 +320,7 @@ class Push {
     // Over what one peer may hold: it asks, later.
     if (absl::IsResourceExhausted(status) && !process.ended()) {
       VLOG(1) << "Farwrite: " << status.message();
-      count(stats().pulls_no_memory);
-      return pull();
+      return pull(stats().pulls_no_memory);
     }
     return status;
   }
@@ -332,16 +336,24 @@ class Push {
     return deliver(std::move(failed));
   }
 
-  absl::Status pull() {
+  // The receiver is told to ask. `why`: the counter of the reason.
+  absl::Status pull(std::atomic<std::uint64_t>& why) {
     message_.kind = PushKind::kPull;
     message_.payload = {};
     message_.shape = tf::TensorShape();
-    went(Way::kPull, outgoing_.tensor.TotalBytes());
     keep_();
-    if (!loopback()) return route_.reach().process->send(encode(message_));
-    Arrival asked;
-    asked.kind = PushKind::kPull;
-    return deliver(std::move(asked));
+    absl::Status told;
+    if (loopback()) {
+      Arrival asked;
+      asked.kind = PushKind::kPull;
+      told = deliver(std::move(asked));
+    } else {
+      told = route_.reach().process->send(encode(message_));
+    }
+    if (!told.ok()) return told;
+    count(why);
+    went(Way::kPull, outgoing_.tensor.TotalBytes());
+    return told;
   }
 
   fw_device* const device_;

@@ -12,28 +12,33 @@ constexpr std::size_t kMaxFailureBytes = 1024;
 
 }  // namespace
 
-std::string encode(const PushMessage& message) {
-  RecordWriter record(72 + 8 * static_cast<std::size_t>(message.shape.dims()) + message.key.size() +
-                      message.payload.size());
-  record.number(PushMessage::kVersion);
-  record.number(message.kind);
-  record.number(static_cast<std::uint8_t>((message.dead ? kDead : 0) |
-                                          (message.wants_slot ? kWantsSlot : 0)));
-  record.number(static_cast<std::uint8_t>(message.shape.dims()));
-  record.number(static_cast<std::int32_t>(message.dtype));
-  record.number(message.receiver);
-  record.number(message.sender);
-  record.number(message.step);
-  record.number(message.sent);
-  record.number(message.start);
-  record.number(message.tensor_bytes);
-  for (int axis = 0; axis < message.shape.dims(); ++axis) {
-    record.number(static_cast<std::int64_t>(message.shape.dim_size(axis)));
+template <typename Wire>
+void PushMessage::fields(Wire& wire) {
+  auto flags = static_cast<std::uint8_t>((dead ? kDead : 0) | (wants_slot ? kWantsSlot : 0));
+  auto rank = static_cast<std::uint8_t>(shape.dims());
+  auto type = static_cast<std::int32_t>(dtype);
+  if constexpr (Wire::kReads) shape = tensorflow::TensorShape();
+  wire(core::constant(kVersion, "another version"), kind, flags, rank, type, receiver, sender, step,
+       sent, start, tensor_bytes, ShapeField{shape, rank}, core::sized(key, SIZE_MAX),
+       core::rest(payload));
+  if constexpr (Wire::kReads) {
+    dead = (flags & kDead) != 0;
+    wants_slot = (flags & kWantsSlot) != 0;
+    dtype = static_cast<tensorflow::DataType>(type);
+    const bool plain =
+        kind == PushKind::kInline || kind == PushKind::kAlias || kind == PushKind::kLanded;
+    if (!plain || dead) return;
+    wire.require(describes(dtype, shape, tensor_bytes), "its size is not that of its shape");
+    wire.require(payload.size() == (kind == PushKind::kInline ? tensor_bytes : 0), "other bytes");
   }
-  record.text(message.key);
-  record.raw(message.payload);
-  return record.bytes();
 }
+
+std::string encode(const PushMessage& message) {
+  return to_record(message, 72 + 8 * static_cast<std::size_t>(message.shape.dims()) +
+                                message.key.size() + message.payload.size());
+}
+
+bool decode(std::string_view bytes, PushMessage* message) { return from_record(bytes, *message); }
 
 bool describes(tensorflow::DataType dtype, const tensorflow::TensorShape& shape,
                std::uint64_t bytes) {
@@ -44,52 +49,31 @@ bool describes(tensorflow::DataType dtype, const tensorflow::TensorShape& shape,
   return bytes == elements * element;
 }
 
-bool decode(std::string_view bytes, PushMessage* message) {
-  RecordReader record(bytes);
-  if (record.number<std::uint8_t>() != PushMessage::kVersion) return false;
-  message->kind = record.number<PushKind>();
-  const std::uint8_t flags = record.number<std::uint8_t>();
-  message->dead = (flags & kDead) != 0;
-  message->wants_slot = (flags & kWantsSlot) != 0;
-  const std::uint8_t rank = record.number<std::uint8_t>();
-  message->dtype = static_cast<tensorflow::DataType>(record.number<std::int32_t>());
-  message->receiver = record.number<std::uint64_t>();
-  message->sender = record.number<std::uint64_t>();
-  message->step = record.number<std::int64_t>();
-  message->sent = record.number<std::int64_t>();
-  message->start = record.number<std::uint64_t>();
-  message->tensor_bytes = record.number<std::uint64_t>();
-  message->shape = tensorflow::TensorShape();
-  for (int axis = 0; axis < rank; ++axis) {
-    const std::int64_t size = record.number<std::int64_t>();
-    if (!record.ok() || !message->shape.AddDimWithStatus(size).ok()) return false;
-  }
-  message->key = record.text();
-  message->payload = record.rest();
-  if (!record.ok()) return false;
+namespace {
 
-  const bool plain = message->kind == PushKind::kInline || message->kind == PushKind::kAlias ||
-                     message->kind == PushKind::kLanded;
-  if (!plain || message->dead) return true;
-  if (!describes(message->dtype, message->shape, message->tensor_bytes)) return false;
-  const std::uint64_t inside = message->kind == PushKind::kInline ? message->tensor_bytes : 0;
-  return message->payload.size() == inside;
-}
+struct FailureRecord {
+  absl::StatusCode code = absl::StatusCode::kOk;
+  std::string_view why;
+
+  template <typename Wire>
+  void fields(Wire& wire) {
+    wire(code, core::rest(why));
+  }
+};
+
+}  // namespace
 
 std::string encode_failure(const absl::Status& status) {
-  const std::string_view why = status.message();
-  RecordWriter record(8 + why.size());
-  record.number(static_cast<std::int32_t>(status.code()));
-  record.raw(why.substr(0, kMaxFailureBytes));
-  return record.bytes();
+  const std::string_view why = status.message().substr(0, kMaxFailureBytes);
+  return to_record(FailureRecord{status.code(), why}, 8 + why.size());
 }
 
 absl::Status decode_failure(std::string_view payload) {
-  RecordReader record(payload);
-  const auto code = static_cast<absl::StatusCode>(record.number<std::int32_t>());
+  FailureRecord record;
+  (void)from_record(payload, record);
   // Whatever it says, it is a failure.
-  return absl::Status(code == absl::StatusCode::kOk ? absl::StatusCode::kUnknown : code,
-                      record.rest());
+  return absl::Status(
+      record.code == absl::StatusCode::kOk ? absl::StatusCode::kUnknown : record.code, record.why);
 }
 
 }  // namespace farwrite::plugin

@@ -53,6 +53,9 @@ struct PushMessage {
   std::uint64_t tensor_bytes = 0;
   std::string_view key;
   std::string_view payload;  // inline bytes
+
+  template <typename Wire>
+  void fields(Wire& wire);
 };
 
 // Whether a tensor of this type, one whose bytes can be copied, and shape has so many bytes.
