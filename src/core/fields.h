@@ -20,6 +20,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -326,7 +328,9 @@ std::array<std::byte, Bytes> to_array(const Message& message) {
     std::array<std::byte, Bytes> result{};
     std::size_t used = 0;
     void bytes(ByteView raw) {
-      for (std::size_t i = 0; i < raw.size && used < Bytes; ++i) result[used++] = raw.data[i];
+      if (raw.size > Bytes - used) std::abort();  // the message does not have this size
+      if (raw.size > 0) std::memcpy(result.data() + used, raw.data, raw.size);
+      used += raw.size;
     }
   } sink;
   FieldWriter writer(sink);
