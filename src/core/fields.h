@@ -313,11 +313,17 @@ List<Count, Items> list(Items& items, std::size_t most, std::string_view otherwi
 
 // --- Messages.
 
+// Appends the message to `sink`, as FieldWriter has it.
+template <typename Message, typename Sink>
+void write(const Message& message, Sink& sink) {
+  FieldWriter<Sink> writer(sink);
+  writer(const_cast<Message&>(message));  // a writer only looks
+}
+
 template <typename Message>
 std::vector<std::byte> to_bytes(const Message& message) {
   WireWriter bytes;
-  FieldWriter writer(bytes);
-  writer(const_cast<Message&>(message));  // a writer only looks
+  write(message, bytes);
   return bytes.take();
 }
 
@@ -333,8 +339,7 @@ std::array<std::byte, Bytes> to_array(const Message& message) {
       used += raw.size;
     }
   } sink;
-  FieldWriter writer(sink);
-  writer(const_cast<Message&>(message));
+  write(message, sink);
   return sink.result;
 }
 

@@ -68,10 +68,9 @@ struct GpuRecord {
 };
 
 template <typename Record>
-void append(core::WireWriter& tail, Record record) {
-  RecordHead head = Record::kHead;
-  core::FieldWriter writer(tail);
-  writer(head, record);
+void append(core::WireWriter& tail, const Record& record) {
+  core::write(Record::kHead, tail);
+  core::write(record, tail);
 }
 
 }  // namespace

@@ -18,14 +18,6 @@ struct Append {
   void bytes(ByteView raw) { record.insert(record.end(), raw.data, raw.data + raw.size); }
 };
 
-template <typename Record>
-void write_into(std::vector<std::byte>& record, Record& of) {
-  record.clear();
-  Append to{record};
-  core::FieldWriter<Append> writer(to);
-  writer(of);
-}
-
 }  // namespace
 
 template <typename Wire>
@@ -49,8 +41,9 @@ void ReturnRecord::fields(Wire& wire) {
 }
 
 void LendRecord::write(ByteView message, std::vector<std::byte>& record) const {
-  LendRecord fields = *this;
-  write_into(record, fields);
+  record.clear();
+  Append to{record};
+  core::write(*this, to);
   if (message.size > 0) {
     record.insert(record.end(), message.data, message.data + message.size);
   }
@@ -61,7 +54,9 @@ Result<LendRecord> LendRecord::from_bytes(ByteView record) {
 }
 
 void ReturnRecord::write(std::vector<std::byte>& record) const {
-  write_into(record, const_cast<ReturnRecord&>(*this));
+  record.clear();
+  Append to{record};
+  core::write(*this, to);
 }
 
 Result<ReturnRecord> ReturnRecord::from_bytes(ByteView record) {

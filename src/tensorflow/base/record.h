@@ -18,8 +18,7 @@ void append_record(const Message& message, std::string* text) {
     std::string* text;
     void bytes(ByteView raw) { text->append(reinterpret_cast<const char*>(raw.data), raw.size); }
   } sink{text};
-  core::FieldWriter<Sink> writer(sink);
-  writer(const_cast<Message&>(message));  // a writer only looks
+  core::write(message, sink);
 }
 
 template <typename Message>
