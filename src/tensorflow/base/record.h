@@ -40,7 +40,7 @@ bool from_record(std::string_view bytes, Message&& message) {
 // A shape behind its rank, which another field holds.
 struct ShapeField {
   tensorflow::TensorShape& shape;
-  std::uint8_t rank;
+  const std::uint8_t& rank;  // read before the shape
 
   template <typename Wire>
   void fields(Wire& wire) {
