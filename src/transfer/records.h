@@ -169,12 +169,13 @@ Status malformed_record(std::string_view cause);
 struct SpecField {
   TensorSpec& spec;
 
+  static auto dims(std::vector<std::uint64_t>& of) {
+    return core::list<std::uint8_t>(of, kMaxDimensions, "a rank is too large");
+  }
+
   template <typename Wire>
   void fields(Wire& wire) {
     wire(spec.item_bytes, core::sized(spec.dtype, kMaxDtypeBytes), dims(spec.dims));
-  }
-  static auto dims(std::vector<std::uint64_t>& of) {
-    return core::list<std::uint8_t>(of, kMaxDimensions, "a rank is too large");
   }
 };
 
