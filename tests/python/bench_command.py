@@ -15,7 +15,7 @@ from farwrite_bench.report.parts import Facts
 from warm_python import run_python
 
 
-def bench(*words: str, seconds: float = 110) -> subprocess.CompletedProcess[str]:
+def bench(*words: str, seconds: float = 240) -> subprocess.CompletedProcess[str]:
     """Run a benchmark to its end, with its output."""
     return run_python("-m", "farwrite", "bench", *words, seconds=seconds)
 

@@ -55,6 +55,6 @@ def test_devices_leave_the_ports_that_a_launcher_has_found_for_later_tasks() -> 
         network.run("ip", "link", "set", "lo", "up")
         network.run("sh", "-c", f"echo {FEW} > /proc/sys/net/ipv4/ip_local_port_range")
         command = ["nsenter", f"--net={network.path}", "--", sys.executable, "-c", LAUNCHER]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert ended.returncode == 0, ended.stderr
     assert json.loads(ended.stdout) == {"taken": [], "fabrics": ["shm", "tcp"]}

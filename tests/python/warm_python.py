@@ -117,7 +117,7 @@ class WarmPython(subprocess.Popen[Any]):
 
 
 def run_python(
-    *arguments: str, environment: Mapping[str, str] | None = None, seconds: float = 110
+    *arguments: str, environment: Mapping[str, str] | None = None, seconds: float = 240
 ) -> subprocess.CompletedProcess[str]:
     """Run `python ARGUMENTS...` to its end, with its output."""
     with WarmPython(arguments, environment) as process:

@@ -49,7 +49,7 @@ def start(tmp_path: Path, *lines: str) -> subprocess.Popen[str]:
 def answers(tmp_path: Path, *lines: str) -> list[Any]:
     """Run the program, and return the JSON of each line that it prints."""
     with start(tmp_path, *lines) as starter:
-        output, _ = starter.communicate(timeout=100)
+        output, _ = starter.communicate(timeout=240)
     assert starter.returncode == 0, output
     return [json.loads(line) for line in output.splitlines()]
 

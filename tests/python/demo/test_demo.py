@@ -35,7 +35,7 @@ def show(folder: Path, *options: str) -> tuple[dict, str, str]:  # type: ignore[
         [*DEMO, *options, "--rounds", "1", "--json", str(figures), "--svg", str(picture)],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=240,
         check=False,
     )
     assert ended.returncode == 0, ended.stderr

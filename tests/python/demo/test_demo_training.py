@@ -37,7 +37,7 @@ def train(folder: Path, *options: str) -> tuple[dict[str, Any], str]:
         [*TRAINING, "--model", "small", "--output", str(folder), *options],
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=240,
         check=False,
     )
     assert ended.returncode == 0, ended.stderr

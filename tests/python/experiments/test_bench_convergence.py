@@ -30,7 +30,7 @@ TEXT = Data("made up", True, LINES, ("a", "b"), ("c", "d"), 100, ("e", "f"))
 PIXELS = Data("made up", False, CIFAR10, ("a",), ("b",), 100)
 
 
-def converge(tmp_path: Path, *words: str, seconds: float = 110) -> dict[str, Any]:
+def converge(tmp_path: Path, *words: str, seconds: float = 240) -> dict[str, Any]:
     """Run the command, and return its facts."""
     figures = tmp_path / "new" / "convergence.json"
     ended = bench("convergence", "--quick", *words, "--json", str(figures), seconds=seconds)

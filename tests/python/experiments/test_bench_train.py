@@ -41,7 +41,7 @@ OURS_OVER_SHM = next(way for way in ALL if way.key == "farwrite shm")
 RPC_SHM = next(way for way in ALL if way.key == "rpc-over-fabric shm")
 
 
-def train(tmp_path: Path, *words: str, seconds: float = 110) -> dict[str, Any]:
+def train(tmp_path: Path, *words: str, seconds: float = 240) -> dict[str, Any]:
     """Run the command, and return its facts with the rows by transport."""
     figures = tmp_path / "new" / "train.json"
     ended = bench("train", "--quick", *words, "--json", str(figures), seconds=seconds)

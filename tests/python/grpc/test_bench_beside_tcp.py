@@ -37,7 +37,7 @@ def measure(tmp_path: Path, *words: str) -> list[dict[str, Any]]:
             ],
             capture_output=True,
             text=True,
-            timeout=110,
+            timeout=240,
             check=False,
             cwd=REPOSITORY,
         )

@@ -95,7 +95,7 @@ def test_processes_that_start_at_once_compile_once(
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))
     command = (sys.executable, "-c", BUILD_ONE, str(sources))
     started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    printed = {process.communicate(timeout=100)[0] for process in started}
+    printed = {process.communicate(timeout=240)[0] for process in started}
     assert [process.returncode for process in started] == [0, 0, 0]
     assert len(printed) == 1
     assert log.read_text() == "x\n"

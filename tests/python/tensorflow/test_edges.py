@@ -171,7 +171,7 @@ def analyze(*arguments: str) -> subprocess.CompletedProcess[str]:
         (sys.executable, "-m", "farwrite", "tensorflow", "analyze", *arguments),
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=240,
         check=False,
     )
 

@@ -47,7 +47,7 @@ def python(*arguments: str, path: tuple[Path, ...] = (), **environment: str) -> 
         env={**os.environ, "PYTHONPATH": os.pathsep.join(search), **environment},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=240,
         check=False,
     )
     assert ended.returncode == 0, ended.stderr

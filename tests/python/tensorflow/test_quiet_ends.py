@@ -43,7 +43,7 @@ def test_a_normal_end_logs_no_warning(tmp_path: Path, fabric: str, end: signal.S
     environment = {"FARWRITE_FABRICS": fabric}
     with cluster(tmp_path, {"ps": 2, "worker": 1}, FARWRITE, environment) as made:
         coordinator = made.start_program("coordinator.py")
-        _, said = coordinator.communicate(timeout=100)  # the first to go
+        _, said = coordinator.communicate(timeout=240)  # the first to go
         assert coordinator.returncode == 0
         made.run("run_metadata.py")  # whose session is closed
         for stats in made.stats().values():

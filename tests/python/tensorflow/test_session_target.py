@@ -78,7 +78,7 @@ def test_the_steps_of_a_stock_server_go_by_grpc_and_that_is_logged_once(
     protocols = {"worker0": STOCK, "ps0": STOCK}
     with cluster(tmp_path, JOBS, FARWRITE, ON, protocols) as made:
         client = made.start_program("session_target.py", FARWRITE, "3")
-        output, errors = client.communicate(timeout=100)
+        output, errors = client.communicate(timeout=240)
         assert client.returncode == 0, errors[-3000:]
         assert '"session_steps": 0' in output
         # The program has three sessions.
