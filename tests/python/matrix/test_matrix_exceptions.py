@@ -7,10 +7,7 @@ import pytest
 from matrix.command_line import run
 
 # One place in so many: some in each run of the check, and all in a few nights.
-SHARES = [
-    pytest.param("1/100", marks=pytest.mark.timeout(400)),
-    pytest.param("1/4", marks=[pytest.mark.nightly, pytest.mark.timeout(3700)]),
-]
+SHARES = ["1/100", pytest.param("1/4", marks=pytest.mark.nightly)]
 
 
 @pytest.mark.parametrize("fabric", ["shm", pytest.param("tcp", marks=pytest.mark.nightly)])
