@@ -29,7 +29,7 @@ LINE = "a line of text that a task sends to another"
 FETCHES = ("value", "gradient", "rows", "scaled", "hashes", "sum")
 LANDINGS = 3  # on each of the two edges of a fixed size
 LEAST_STEPS = 5
-MOST_STEPS = 60  # slots are opened beside the steps, so their number is not fixed
+MOST_STEPS = 60  # slots are opened beside the steps, so no round's number is fixed
 WAIT = 300.0
 FARWRITE, STOCK = "grpc+farwrite", "grpc"
 READ_EDGES = 2  # of those that change their size, to the worker; one goes back
@@ -185,8 +185,9 @@ class Task:
         target = library.start_server(cluster, self.job, 0, of.protocol)
         trained = plan.file(of, "trained")
         if self.job == "worker":
-            first = plan.file(plan.rounds[0], "trained")
-            steps = 0 if first == trained else len(json.loads(first.read_text()))
+            # gRPC's round, the last, takes as many steps as the longest before it.
+            ours = [] if of.protocol == FARWRITE else plan.rounds[:-1]
+            steps = max((len(wait_for(plan.file(one, "trained"))) for one in ours), default=0)
             tell(trained, self.train(library, target, steps))
         else:
             wait_for(trained)
@@ -275,7 +276,8 @@ def compare(plan: Plan) -> None:
     *ours, stock = (wait_for(plan.file(of, "trained")) for of in plan.rounds)
     assert len({json.dumps(step) for step in stock}) == len(stock), "the steps were all the same"
     for of, results in zip(plan.rounds, ours, strict=False):
-        assert results == stock, f"results differ over {of.fabric}:\n{results}\n{stock}"
+        beside = stock[: len(results)]
+        assert results == beside, f"results differ over {of.fabric}:\n{results}\n{beside}"
 
 
 def read_plan() -> Plan:

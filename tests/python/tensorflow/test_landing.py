@@ -16,6 +16,7 @@ from processes import wait_until
 JOBS = {"ps": 1, "worker": 1}
 TCP = {"FARWRITE_FABRICS": "tcp"}
 STEPS = 30
+BUSY = 10  # tensors that a busy machine may offer instead
 
 
 @contextmanager
@@ -55,13 +56,14 @@ def test_edges_that_repeat_need_no_request_and_no_allocation(tmp_path: Path) -> 
         assert answered == {"wrong": []}
         to_worker, to_ps = grown["ps0"], grown["worker0"]
         # Back go three tensors a step, and nothing but them: each lands.
-        # (On a busy machine one may find its slot not given back yet, and have another made.)
-        assert to_ps["pushes_landed"] == grown["ps0"]["landed"] >= 3 * STEPS - 3
-        assert to_ps["pushes_alias"] == grown["ps0"]["offers_read"] <= 3
-        assert grown["ps0"]["read_allocations"] <= 3 and grown["ps0"]["slots_opened"] <= 3
+        # (On a busy machine some find their slots not given back yet, and have others made.)
+        assert to_ps["pushes_landed"] == grown["ps0"]["landed"] >= 3 * STEPS - BUSY
+        missed = 3 * STEPS - to_ps["pushes_landed"]
+        assert to_ps["pushes_alias"] == grown["ps0"]["offers_read"] == missed
+        assert grown["ps0"]["read_allocations"] == missed >= grown["ps0"]["slots_opened"]
         # To the worker land three static ones, the ref variable and the one that has grown. The one
         # that still grows is offered, and of the loop's as many as find no slot.
-        assert to_worker["pushes_landed"] == grown["worker0"]["landed"] >= 5 * STEPS - 2
+        assert to_worker["pushes_landed"] == grown["worker0"]["landed"] >= 5 * STEPS - BUSY
         assert to_worker["pushes_alias"] == grown["worker0"]["offers_read"] >= STEPS
         assert to_worker["offers_without_slot"] >= STEPS  # the loop has more than an edge's slots
         assert to_worker["snapshot_tensors"] == STEPS
