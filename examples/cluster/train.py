@@ -2,7 +2,7 @@
 
 TF_CONFIG says which task a process is: ssh.py, slurm.sh, jobs.yaml and tfjob.yaml in this folder
 set it. The chief schedules the steps on the workers. Each step makes its own data, reads the
-weights from the parameter servers and updates them. Every task prints the fabrics by which its
+weights from the parameter servers and updates them. Every task prints the fabrics over which its
 tensors travel. `--protocol grpc` is stock TensorFlow, to compare with.
 """
 
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 class Fabrics:
-    """Prints by which fabric the tasks of each host are reached."""
+    """Prints over which fabric the tasks of each host are reached."""
 
     def __init__(self, task: str, protocol: str) -> None:
         self._task, self._protocol = task, protocol
@@ -51,10 +51,10 @@ class Fabrics:
 
     def _lines(self) -> list[str]:
         if self._protocol != FARWRITE:
-            return ["all peers by gRPC"]
+            return ["all peers over gRPC"]
         links = importlib.import_module("farwrite.tensorflow").stats()["links"]
         return [
-            f"{link['peer'].rpartition(':')[0]} by {link['fabric'] or link['transport']}"
+            f"{link['peer'].rpartition(':')[0]} over {link['fabric'] or link['transport']}"
             for link in links
             if link["transport"] != "pending"
         ]

@@ -1,4 +1,4 @@
-// The server of protocol="grpc+rpc-over-fabric": TensorFlow's gRPC server, whose tensors go by
+// The server of protocol="grpc+rpc-over-fabric": TensorFlow's gRPC server, whose tensors go over
 // requests and replies through registered rings of a Farwrite fabric. It exists to be compared with
 // Farwrite's plug-in; docs/reference/benchmarks.md describes it.
 #include <memory>

@@ -21,7 +21,7 @@ from warm_python import WarmPython
 
 
 def bytes_in_sockets() -> int:
-    """Return the most bytes that the kernel takes, by tcp, for a peer that reads nothing."""
+    """Return the most bytes that the kernel takes, over tcp, for a peer that reads nothing."""
     limits = (Path("/proc/sys/net/ipv4") / name for name in ("tcp_rmem", "tcp_wmem"))
     return sum(int(limit.read_text().split()[2]) for limit in limits)
 

@@ -61,7 +61,7 @@ ABLATIONS = {
         _ours("shm off", "shm: lent, staged", "shm", "off"),
         _ours("shm traced", "shm: lent, traced sites", "shm", "traced"),
         _ours("shm unified", "shm: lent", "shm", "unified"),
-        _ours("control off", "shm: lent, control calls by gRPC", "shm", "unified", control="off"),
+        _ours("control off", "shm: lent, control calls over gRPC", "shm", "unified", control="off"),
         LOCAL,
     )
 }

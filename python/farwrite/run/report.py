@@ -73,7 +73,7 @@ def fallbacks(run: Run) -> list[str]:
             found[f"allocation {allocator}: {process['description'].get('reason', '')}"] += 1
         for link in process["stats"].get("links", []):
             if link["transport"] == "grpc":
-                found[f"peer {link['peer']} by gRPC: {link['reason']}"] += 1
+                found[f"peer {link['peer']} over gRPC: {link['reason']}"] += 1
     total = counters(run)
     lines = [
         f"{text} ({times} process{'' if times == 1 else 'es'})" for text, times in found.items()

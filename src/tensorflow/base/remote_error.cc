@@ -25,11 +25,11 @@ absl::Status add(const std::string& task, const char* how, const absl::Status& s
 absl::Status remote_error(const std::string& task, const absl::Status& status) {
   if (!absl::IsUnavailable(status) && !absl::IsAborted(status)) return status;
   if (absl::StrContains(status.message(), kRemote)) return status;
-  return add(task, " while exchanging tensors by Farwrite", status);
+  return add(task, " while exchanging tensors over Farwrite", status);
 }
 
 absl::Status called_error(const std::string& task, const absl::Status& status) {
-  return add(task, ", which was called by Farwrite", status);
+  return add(task, ", which was called over Farwrite", status);
 }
 
 }  // namespace farwrite::plugin

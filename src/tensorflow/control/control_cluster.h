@@ -30,8 +30,8 @@ class ControlCluster {
   // Meets the task, so that the calls which follow find a channel. `met`, if given, is called once,
   // maybe at once, when the two have met or cannot.
   void meet(const std::string& task, std::function<void(const Callee&)> met = nullptr) const;
-  // Begins a call of the task by Farwrite. False, and counted: it must go over gRPC; nothing of it
-  // was sent, nothing will be, and `done` is as it was.
+  // Begins a call of the task over Farwrite. False, and counted: it must go over gRPC; nothing
+  // of it was sent, nothing will be, and `done` is as it was.
   bool begin(const std::string& task, Method method, tensorflow::CallOptions* options,
              const google::protobuf::Message& request, google::protobuf::Message* response,
              const tensorflow::StatusCallback& done) const;

@@ -1,5 +1,5 @@
 // ControlWorker: a worker of another task, whose calls of every step go over Farwrite where a
-// channel leads to it, and the rest by gRPC.
+// channel leads to it, and the rest over gRPC.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
 // EagerClient: TensorFlow 2's calls of an eager context on another task: those of every step by
-// Farwrite where a channel leads there, and the rest by gRPC.
+// Farwrite where a channel leads there, and the rest over gRPC.
 #pragma once
 
 #include <cstdint>

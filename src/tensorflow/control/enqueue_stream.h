@@ -1,9 +1,9 @@
 // EnqueueStream: the requests of this process to one eager context of another task, in order.
 //
-// All go one way: by Farwrite if a channel leads to the task once the two have met, else by gRPC's
-// stream. What was answered may not have been executed, and each way has a queue of its own at the
-// other side, so a change of ways would change the order. As with a stream of gRPC's, an error ends
-// what was sent after it, and the next request begins another stream.
+// All go one way: over Farwrite if a channel leads to the task once the two have met, else over
+// gRPC's stream. What was answered may not have been executed, and each way has a queue of its own
+// at the other side, so a change of ways would change the order. As with a stream of gRPC's, an
+// error ends what was sent after it, and the next request begins another stream.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ namespace farwrite::plugin {
 // Thread-safe.
 class EnqueueStream : public std::enable_shared_from_this<EnqueueStream> {
  public:
-  // `stock` calls the same task by gRPC.
+  // `stock` calls the same task over gRPC.
   EnqueueStream(std::shared_ptr<const ControlCluster> cluster, std::string task,
                 tensorflow::core::RefCountPtr<tensorflow::eager::EagerClient> stock)
       : cluster_(std::move(cluster)), task_(std::move(task)), stock_(std::move(stock)) {}
@@ -37,7 +37,7 @@ class EnqueueStream : public std::enable_shared_from_this<EnqueueStream> {
   // once.
   void send(const tensorflow::eager::EnqueueRequest& request,
             tensorflow::eager::EnqueueResponse* response, tensorflow::StatusCallback done);
-  // Ends what was not sent by gRPC as cancelled, and what comes.
+  // Ends what was not sent over gRPC as cancelled, and what comes.
   void close();
   // Whether its way is gRPC's.
   bool by_grpc();
@@ -77,9 +77,9 @@ class EnqueueStream : public std::enable_shared_from_this<EnqueueStream> {
   core::Mutex mutex_;
   Way way_ FW_GUARDED_BY(mutex_) = Way::kUndecided;
   Callee callee_ FW_GUARDED_BY(mutex_);
-  Number number_ FW_GUARDED_BY(mutex_) = 0;  // of the stream by Farwrite; 0: none
+  Number number_ FW_GUARDED_BY(mutex_) = 0;  // of the stream over Farwrite; 0: none
   Position next_ FW_GUARDED_BY(mutex_) = 0;
-  std::map<Key, Request> under_way_ FW_GUARDED_BY(mutex_);  // by Farwrite
+  std::map<Key, Request> under_way_ FW_GUARDED_BY(mutex_);  // over Farwrite
   std::deque<Request> waiting_ FW_GUARDED_BY(mutex_);
   bool posting_ FW_GUARDED_BY(mutex_) = false;
   bool closed_ FW_GUARDED_BY(mutex_) = false;

@@ -142,7 +142,7 @@ void Peers::settle(const ProcessId& id, Reach reach) {
   }
   LOG(WARNING) << "Farwrite: no channel to " << task << ", "
                << (fabric_is_forced_ ? "and FARWRITE_FABRICS allows no other transport: "
-                                     : "its tensors go by gRPC: ")
+                                     : "its tensors go over gRPC: ")
                << reach.refusal;
   for (const Reached& reached : waiting) reached(reach);
 }
@@ -208,8 +208,8 @@ void Peers::serve(const ProcessId& id, fw_channel* channel) {
     // Then on_end() has found nothing to forget.
     if (process->ended()) entries_.erase(id);
   }
-  LOG(INFO) << "Farwrite: tensors to and from " << process->name() << " go by " << process->fabric()
-            << ": " << process->fabric_reason();
+  LOG(INFO) << "Farwrite: tensors to and from " << process->name() << " go over "
+            << process->fabric() << ": " << process->fabric_reason();
   for (const Reached& reached : waiting) reached(reach);
 }
 

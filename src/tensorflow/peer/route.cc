@@ -247,7 +247,7 @@ void Routes::met(const std::shared_ptr<Route>& route, const Cache& cache, const 
   const absl::Status read = status.ok() ? read_response(response, &peer) : status;
   if (!read.ok()) {
     LOG(INFO) << "Farwrite: " << route->task()
-              << " has no plug-in, its tensors go by gRPC: " << read.message();
+              << " has no plug-in, its tensors go over gRPC: " << read.message();
     route->reach_.refusal = "the peer has no plug-in: " + std::string(read.message());
     route->resolve(Route::State::kStock);
     return;

@@ -1,4 +1,4 @@
-// Route: how one server reaches another task: by a channel, within the process, or by gRPC.
+// Route: how one server reaches another task: by a channel, within the process, or over gRPC.
 //
 // A route is resolved once, by a meeting; what is sent or asked for until then waits. The two sides
 // of a route resolve it on their own and may differ. So a receiver that waits for long asks the
@@ -74,7 +74,7 @@ class Route : public std::enable_shared_from_this<Route> {
   std::vector<Resolved> waiting_ FW_GUARDED_BY(mutex_);
 };
 
-// Whom to call over a route. Without a peer: call by gRPC.
+// Whom to call over a route. Without a peer: call over gRPC.
 struct Callee {
   std::shared_ptr<PeerProcess> peer;
   std::uint64_t server = 0;  // its incarnation

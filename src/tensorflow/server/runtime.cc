@@ -48,7 +48,7 @@ absl::Status open_device(fw_device_options& options, const std::string& own_host
     opened.reset(fw_device_open(&options, device));
     if (opened == nullptr) {
       LOG(WARNING) << "Farwrite: cannot listen on the task's own address, so tensors to and from"
-                   << " other hosts go by gRPC; set FARWRITE_LISTEN to an address of this host: "
+                   << " other hosts go over gRPC; set FARWRITE_LISTEN to an address of this host: "
                    << why;
     }
   }

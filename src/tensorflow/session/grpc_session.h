@@ -24,7 +24,7 @@ class GrpcSession : public Session {
   void SetRemoteMaster(std::unique_ptr<MasterInterface> master);
 };
 
-// A master that is called by gRPC. The caller owns it.
+// A master that is called over gRPC. The caller owns it.
 MasterInterface* NewGrpcMaster(const tsl::SharedGrpcChannelPtr& channel);
 
 }  // namespace tensorflow

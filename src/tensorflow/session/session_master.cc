@@ -133,7 +133,7 @@ absl::Status SessionMaster::run_by_grpc(tf::CallOptions* options,
 
 void SessionMaster::report(const std::string& reason) {
   if (reported_.exchange(true)) return;
-  LOG(WARNING) << "Farwrite: the steps of a session of " << target_ << " go by gRPC: " << reason;
+  LOG(WARNING) << "Farwrite: the steps of a session of " << target_ << " go over gRPC: " << reason;
 }
 
 }  // namespace farwrite::plugin

@@ -18,7 +18,7 @@ namespace farwrite::plugin {
 // Thread-safe, as the session is.
 class SessionMaster final : public tensorflow::MasterInterface {
  public:
-  // `stock` calls the same master by gRPC. Without a link, because of `reason`, all calls do.
+  // `stock` calls the same master over gRPC. Without a link, because of `reason`, all calls do.
   SessionMaster(std::unique_ptr<tensorflow::MasterInterface> stock, std::string target,
                 MasterLink* link, std::string reason)
       : stock_(std::move(stock)),

@@ -9,7 +9,7 @@
   X(pushes_inline, "Small tensors and dead ones, inside the notification.")                       \
   X(pushes_dead, "Of the inline tensors, dead ones.")                                             \
   X(pushes_alias, "Tensors pushed by a lease on the sender's memory.")                            \
-  X(pushes_landed, "Tensors written into memory that the receiver had prepared.")                  \
+  X(pushes_landed, "Tensors written into memory that the receiver had prepared.")                 \
   X(pushes_serialized, "Strings and variants, as TensorFlow's own proto.")                        \
   X(pushes_pull, "Tensors announced for a pull by RPC.")                                          \
   X(pushes_loopback, "Tensors to another server in this process.")                                \
@@ -39,7 +39,7 @@
   X(call_bodies_read, "Bodies of calls and of answers lent by another host's task, and read.")    \
   X(pulls_received, "Tensors requested by RPC.")                                                  \
   X(pulls_no_memory, "Pulls because registered memory or the peer's quota was full.")             \
-  X(pulls_device_memory, "Collectives left to RecvBuf: their tensors are not in host memory.")     \
+  X(pulls_device_memory, "Collectives left to RecvBuf: their tensors are not in host memory.")    \
   X(pulls_stock_peer, "Pulls because the peer has no plug-in, or the plug-in does not reach it.") \
   X(pulls_backlog, "Pulls because the peer had too much that it had not requested.")              \
   X(route_questions, "Questions to a task that had not pushed for long.")                         \
@@ -48,7 +48,7 @@
   X(collective_bytes, "Bytes of these tensors.")                                                  \
   X(collective_staged, "Of these, tensors copied first: outside registered memory.")              \
   X(collective_copies, "Copies from where a task of this host lent them.")                        \
-  X(collective_pulls, "Tensors of collectives received by gRPC.")                                 \
+  X(collective_pulls, "Tensors of collectives received over gRPC.")                               \
   X(collective_withdrawals, "Pushes taken back because their step ended badly.")                  \
   X(dropped_gone_step, "Tensors that arrived after their step had ended.")                        \
   X(dropped_dead_peer, "Tensors sent to a peer that had gone, or by it.")                         \
@@ -65,19 +65,19 @@
   X(grpc_register_graph_calls, "RegisterGraph and DeregisterGraph calls that it answered.")       \
   X(grpc_run_graph_calls, "RunGraph calls that it answered.")                                     \
   X(grpc_cleanup_graph_calls, "CleanupGraph calls that it answered.")                             \
-  X(grpc_enqueue_calls, "Enqueue calls and StreamingEnqueue messages that it answered.")               \
+  X(grpc_enqueue_calls, "Enqueue calls and StreamingEnqueue messages that it answered.")          \
   X(grpc_run_component_function_calls, "RunComponentFunction calls that it answered.")            \
   X(grpc_other_calls, "All other calls that this process answered over gRPC.")                    \
   X(grpc_feeds, "Tensors that clients and masters fed over gRPC.")                                \
   X(grpc_feed_bytes, "Bytes of these tensors.")                                                   \
   X(grpc_fetches, "Tensors that they fetched.")                                                   \
-  X(control_calls, "Control calls of other tasks that came over Farwrite.")                         \
-  X(grpc_control_calls, "Control calls to other tasks that went over gRPC, and might not have.")    \
+  X(control_calls, "Control calls of other tasks that came over Farwrite.")                       \
+  X(grpc_control_calls, "Control calls to other tasks that went over gRPC, and might not have.")  \
   X(grpc_eager_inputs, "Tensors inside the eager calls of a client.")                             \
   X(grpc_eager_input_bytes, "Bytes of these tensors.")                                            \
-  X(session_steps, "Steps of this process' sessions that went to their master over Farwrite.")      \
-  X(session_steps_served, "Steps of clients in other processes that came over Farwrite.")           \
-  X(grpc_session_steps, "Steps of sessions of grpc+farwrite:// that went to their master over gRPC.")
+  X(session_steps, "Steps of this process' sessions that went to their master over Farwrite.")    \
+  X(session_steps_served, "Steps of clients in other processes that came over Farwrite.")         \
+  X(grpc_session_steps, "Steps of grpc+farwrite:// that went to their master over gRPC.")
 
 // Values of now. A reset leaves them as they are.
 #define FARWRITE_PLUGIN_GAUGES(X)                                                                 \

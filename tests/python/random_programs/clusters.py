@@ -345,9 +345,9 @@ class World(AnyWorld):
             self._fetch(number, held)
         self.client.tell("stats")
         counted = self.client.answer()["right"]
-        assert counted["received"] > 0, "no tensor came to the client by Farwrite"
+        assert counted["received"] > 0, "no tensor came to the client over Farwrite"
         for member in self.members.values():
-            assert member.task.stats()["grpc_recv_tensor_calls"] == 0, "tensors went by gRPC"
+            assert member.task.stats()["grpc_recv_tensor_calls"] == 0, "tensors went over gRPC"
         self.client.end()
         for member in self.members.values():
             member.end()

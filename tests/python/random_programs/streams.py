@@ -103,7 +103,7 @@ class Program(GrpcProgram):
             assert not self.carried, f"{self.name} under Farwrite ended without its statistics"
             return
         moved = statistics.sent_bytes + statistics.received_bytes
-        assert moved >= self.carried, f"{self.carried} bytes by gRPC, {moved} by Farwrite"
+        assert moved >= self.carried, f"{self.carried} bytes over gRPC, {moved} over Farwrite"
 
 
 class World(AnyWorld):

@@ -1,4 +1,4 @@
-"""Compares a tensor's way between two devices by Farwrite with its way in stock TensorFlow.
+"""Compares a tensor's way between two devices over Farwrite with its way in stock TensorFlow.
 
     python tests/python/tensorflow/device_benchmark.py [MIB] [TURNS]
 

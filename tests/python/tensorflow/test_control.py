@@ -1,4 +1,4 @@
-"""TensorFlow's control calls by Farwrite: as stock answers them, and ended with their peer."""
+"""TensorFlow's control calls over Farwrite: as stock answers them, and ended with their peer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The calls of TensorFlow 2's eager contexts by Farwrite: as stock answers them, and in order."""
+"""The calls of TensorFlow 2's eager contexts over Farwrite: as stock answers them, and in order."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_calls_of_every_kind_are_answered_as_by_stock(
         # Those before the tasks had met.
         for method in ("enqueue", "run_component_function", "register_graph", "run_graph"):
             assert made.total(f"grpc_{method}_calls") < 60
-        # The contexts are made by gRPC: what it has seen of them, Farwrite's calls know.
+        # The contexts are made over gRPC: what it has seen of them, Farwrite's calls know.
         assert made.total("grpc_other_calls") > 0
         for task in made.tasks.values():
             wait_until(lambda task=task: balanced(task.stats()))

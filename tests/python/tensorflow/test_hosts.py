@@ -47,7 +47,7 @@ def test_tensors_between_hosts_go_by_tcp(tmp_path: Path, hosts: tuple[Host, Host
             assert (link["transport"], link["fabric"]) == ("farwrite", "tcp")
             # Shared memory was tried first, and is not there between hosts.
             assert "shm" in link["reason"]
-            assert "go by tcp" in task.log.read_text()
+            assert "go over tcp" in task.log.read_text()
 
 
 @pytest.mark.slow

@@ -136,7 +136,7 @@ def test_functions_eager_copies_and_parameter_server_strategy(
     assert ours["grpc_recv_tensor_calls"] == 0
     assert ours["in_place_copies"] == (3 if fabric == "shm" else 0)
     assert_no_rpc(counters, fabric, ours)
-    # Steps are called by Farwrite: gRPC has what was called before the tasks had met.
+    # Steps are called over Farwrite: gRPC has what was called before the tasks had met.
     for method in ("run_component_function", "enqueue"):
         assert total(counters, "control_calls") > 10 * total(counters, f"grpc_{method}_calls")
 

@@ -1,4 +1,4 @@
-"""Sessions of targets grpc+farwrite://: as stock answers them, and no feed or fetch by gRPC."""
+"""Sessions of targets grpc+farwrite://: as stock answers them, and no feed or fetch over gRPC."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_the_steps_of_a_stock_server_go_by_grpc_and_that_is_logged_once(
         assert client.returncode == 0, errors[-3000:]
         assert '"session_steps": 0' in output
         # The program has three sessions.
-        assert errors.count("go by gRPC: the peer has no plug-in") == 3
+        assert errors.count("go over gRPC: the peer has no plug-in") == 3
 
 
 def test_a_session_of_this_process_moves_nothing(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def control_calls(total: Mapping[str, float], steps: int) -> dict[str, float]:
 
 
 def write_control(calls: Mapping[str, float]) -> str:
-    """Format the control calls of a step: by Farwrite + by gRPC."""
+    """Format the control calls of a step: over Farwrite + over gRPC."""
     return f"{calls['farwrite']:.3g} + {calls['grpc']:.3g}"
 
 

@@ -71,7 +71,7 @@ NOTES = (
     "ms: the median over the rounds of a turn's median; spread is the lowest and the highest"
     " round. 1 GB is 10^9 bytes. of grpc: the time divided by stock gRPC's in the same round. cpu"
     " ms: user and system time of client and server. by grpc: tensors that Farwrite's server got"
-    " or gave by gRPC. cpu ms, by grpc and socket bytes are per feed or fetch.",
+    " or gave over gRPC. cpu ms, by grpc and socket bytes are per feed or fetch.",
 )
 
 Turns = dict[str, dict[str, list[Turn]]]

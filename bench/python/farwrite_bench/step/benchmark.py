@@ -31,7 +31,7 @@ from farwrite_bench.tensor.rows import fabric
 CONTROL_OFF = replace(
     FARWRITE,
     key="control off",
-    name="Farwrite, control calls by gRPC",
+    name="Farwrite, control calls over gRPC",
     environment={**FARWRITE.environment, CONTROL: "off"},
 )
 CONTROL_ON = replace(FARWRITE, key="control on")
@@ -56,7 +56,7 @@ NOTES = (
     " highest round. mean ms: the mean of all steps, which a busy core raises more than the median."
     " of grpc and of local compare turns of one round. cpu ms: user and system time"
     " of a step, of all processes of the way together. control: control calls of a step between"
-    " tasks, by Farwrite + by gRPC; it is not counted by stock TensorFlow, nor with control off.",
+    " tasks, over Farwrite + over gRPC; stock TensorFlow and control off do not count it.",
     "grpc: stock TensorFlow. control off and control on: Farwrite with FARWRITE_TF_CONTROL=off and"
     " on. local: the same step in one process, Python included.",
 )
@@ -249,7 +249,7 @@ BENCHMARK = Benchmark(
             colours={CONTROL_OFF.key: "staged", CONTROL_ON.key: "farwrite"},
             names={
                 GRPC.key: "stock gRPC",
-                CONTROL_OFF.key: "Farwrite, control calls by gRPC",
+                CONTROL_OFF.key: "Farwrite, control calls over gRPC",
                 CONTROL_ON.key: "Farwrite",
                 LOCAL.key: "one process",
             },

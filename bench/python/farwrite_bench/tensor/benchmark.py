@@ -60,8 +60,8 @@ NOTES = (
     f"parallel: {PARALLEL_TENSORS} tensors of {format_size(PARALLEL_BYTES)} at once. chain:"
     f" {CHAIN_HOPS} tensors of {CHAIN_BYTES} bytes, each computed from the one before.",
     "cpu ms: user and system time of a step, of all processes of the transport and of the client."
-    " control: control calls of a step between tasks, by Farwrite + by gRPC; stock TensorFlow does"
-    " not count them.",
+    " control: control calls of a step between tasks, over Farwrite + over gRPC; stock TensorFlow"
+    " does not count them.",
     "of raw: the bandwidth divided by the bandwidth of one tuned socket with the same bytes in the"
     " same rounds.",
     "gRPC has TensorFlow's defaults: messages of up to 2 GB, no compression. On every transport a"

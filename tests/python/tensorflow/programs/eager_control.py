@@ -104,7 +104,7 @@ def cancelled_function():
     began = time.monotonic()
     kind = kind_of_error(waiting)
     with tf.device(A):
-        # The caller first learns that it is cancelled, also by gRPC: the callee may still take one.
+        # The caller first learns that it is cancelled, over gRPC as well: the callee may take one.
         for _ in range(2):
             queue.enqueue(7.0)
     return [kind, time.monotonic() - began < 20, float(wait()) > 7.0]
