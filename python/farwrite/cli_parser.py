@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import errno
 import os
 import sys
@@ -11,25 +10,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
+from farwrite.arguments import did_you_mean
+
 if TYPE_CHECKING:
     SubParsersAction = argparse._SubParsersAction[Any]
 else:
     SubParsersAction = argparse._SubParsersAction
 
-ALIKE = 0.6
 USAGE_ERROR = 2
 """The exit status of a command whose arguments are wrong."""
 
 Names = TypeVar("Names")
-
-
-def did_you_mean(word: str, names: Iterable[str], alike: float = ALIKE) -> str:
-    """Return the end of a sentence about the unknown `word`: the name of `names` nearest to it.
-
-    It is empty if no name is as near as `alike`, from 0 to 1.
-    """
-    nearest = difflib.get_close_matches(word, names, n=1, cutoff=alike)
-    return f"; did you mean {nearest[0]!r}?" if nearest else ""
 
 
 def writable_file(text: str) -> Path:

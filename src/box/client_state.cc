@@ -218,9 +218,10 @@ Result<ClientState::Answer> ClientState::await(Verb verb, std::chrono::nanosecon
       if (verb == Verb::kWaitVersion || verb == Verb::kAttachName) {
         tell({.verb = Verb::kCancel, .number = id});
       }
-      return Status::error(
-          StatusCode::kDeadlineExceeded, {.operation = name_of(verb), .peer = channel_.peer_name()},
-          "the box has not answered in time", "look whether the server runs, or allow more time");
+      return Status::error(StatusCode::kDeadlineExceeded,
+                           {.operation = name_of(verb), .peer = channel_.peer_name()},
+                           "the box has not answered in time",
+                           "check that the server runs and serves a box, or allow more time");
     }
     // The answer came at the last moment.
     lock.lock();

@@ -144,7 +144,7 @@ std::string accepted(const Option& option) {
     case OptionKind::kEndpoint:
       return "an address like 127.0.0.1:7777 or [::1]:7777, with a port up to 65535";
     case OptionKind::kFabrics:
-      return "a list of fabrics: shm, verbs or tcp, with commas between";
+      return "a list of shm, verbs or tcp; in the environment, with commas between";
     case OptionKind::kPorts:
       return "a range of ports like 7000-7099, from 1 to 65535";
     case OptionKind::kText:

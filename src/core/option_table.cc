@@ -98,7 +98,7 @@ constexpr std::array kDeviceOptions = {
            {-1, 1023}, "(the adapter's)"},
     Option{"memory_idle_time", "FARWRITE_MEMORY_IDLE_TIME", kDevice, kSeconds,
            at<&DeviceOptions::memory_idle_time>,
-           "Memory that was free or unused for this long goes back to the system, but for the first"
+           "Memory that was free or unused for this long goes back to the system, except the first"
            " segment."},
     Option{"detection_time", "FARWRITE_DETECTION_TIME", kDevice, kSeconds,
            at<&DeviceOptions::detection_time>,

@@ -14,12 +14,15 @@
 namespace farwrite {
 namespace {
 
-// "from" for an operation that gets something of its peer.
+// The preposition between an operation and its peer: "from" if it gets something of the peer, "at"
+// if the peer is where it happens.
 std::string_view towards(std::string_view operation) {
-  constexpr std::array kTaking{"read", "receive", "wait", "look", "map", "list", "lease"};
-  const bool takes = std::ranges::any_of(
-      kTaking, [&](std::string_view verb) { return operation.starts_with(verb); });
-  return takes ? "from" : "to";
+  constexpr std::array kTaking{"read", "receive", "wait", "map", "lease"};
+  constexpr std::array kThere{"look",   "list",  "listen",        "find",          "change",
+                              "create", "draft", "use a segment", "attach a segm", "commit"};
+  const auto begins = [&](std::string_view words) { return operation.starts_with(words); };
+  if (std::ranges::any_of(kTaking, begins)) return "from";
+  return std::ranges::any_of(kThere, begins) ? "at" : "to";
 }
 
 void append_word(std::string& sentence, std::string_view preposition, std::string_view word) {

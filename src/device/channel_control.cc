@@ -60,7 +60,7 @@ void ChannelState::on_frame(FrameType type, ByteView body) {
     case FrameType::kBye:
       peer_is(PeerState::kClosed,
               Status::error(StatusCode::kUnavailable, {core::kUseTheChannel, peer_name_},
-                            "the peer closed it", "connect again"),
+                            "the peer closed the channel", "connect again"),
               /*good_order=*/true);
       break;
     case FrameType::kFin:

@@ -138,7 +138,16 @@ Status no_fabric_left(const std::string& peer_name, const Hello& connecting, con
   const StatusCode code =
       failures.exhausted ? StatusCode::kResourceExhausted : StatusCode::kUnavailable;
   return Status::error(code, {kConnect, peer_name}, cause,
-                       "allow a fabric that both sides can use; `farwrite info` shows which");
+                       "allow one that works on both sides with `fabrics` or FARWRITE_FABRICS;"
+                       " `farwrite info` shows what this host can use");
+}
+
+// Why a fabric was taken; both sides read it. `connecting`, `accepting`: that side allows no other.
+std::string_view choice(bool connecting, bool accepting) {
+  if (connecting && accepting) return "the only fabric allowed, by both sides";
+  if (connecting) return "the only fabric allowed, by the connecting side";
+  if (accepting) return "the only fabric allowed, by the accepting side";
+  return "the first fabric in common that worked";
 }
 
 fabric::AttachRequest attach_request(const Transcript& transcript, const PeerInfo& peer,
@@ -367,9 +376,7 @@ Result<Introduction> introduce_accepting(core::ByteStream& stream, const LocalId
                                         view(core::status_to_bytes(our_result)), deadline,
                                         kConnect));
     if (our_result.ok() && their_result.ok()) {
-      const bool only = theirs->fabrics.size() == 1 || self.fabrics.size() == 1;
-      std::string reason =
-          only ? "the only fabric allowed" : "the first fabric in common that worked";
+      std::string reason(choice(theirs->fabrics.size() == 1, self.fabrics.size() == 1));
       if (!failures.text.empty()) reason += " (" + failures.text + ")";
       FARWRITE_RETURN_IF_ERROR(send_frame(stream, FrameType::kWelcome,
                                           {reason.data(), reason.size()}, deadline, kConnect));

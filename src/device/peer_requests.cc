@@ -9,11 +9,10 @@ namespace farwrite::device {
 
 void PeerRequests::lookup(const LookupMessage& message) {
   if (try_answer(message) || parked_.park(message)) return;
-  refuse(message.request,
-         Status::error(StatusCode::kNotFound, {"look \"" + message.name + "\" up"},
-                       "the peer has published " + names_.names() + " to this channel and " +
-                           device_.names().names() + " to every channel",
-                       "check the name, or wait until it is published"));
+  refuse(message.request, Status::error(StatusCode::kNotFound, {"look \"" + message.name + "\" up"},
+                                        "the peer has published to this channel: " +
+                                            names_.names() + "; to all: " + device_.names().names(),
+                                        "check the name, or wait until it is published"));
 }
 
 bool PeerRequests::try_answer(const LookupMessage& message) {

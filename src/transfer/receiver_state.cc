@@ -218,8 +218,12 @@ Status ReceiverState::broke_off(const Status& reason) const {
   }
   if (reason.code() == StatusCode::kFailedPrecondition) return reason;  // of this call
   const core::Lock lock(port_->mutex());
+  return broke_off_after(arrived_.count(), reason);
+}
+
+Status ReceiverState::broke_off_after(std::uint64_t count, const Status& reason) const {
   return Status(reason.code(), std::string(kReceive) + ": the stream \"" + name_ +
-                                   "\" broke off after " + tensors(arrived_.count()) + ": " +
+                                   "\" broke off after " + tensors(count) + ": " +
                                    reason.message());
 }
 
@@ -245,6 +249,11 @@ Result<ReceivedTensor> ReceiverState::resolve(Item item, core::Deadline deadline
   if (received.ok()) (received->arrival() == Arrival::kRead ? read_ : aliased_).add();
   const core::Lock lock(port_->mutex());
   resolving_.erase(item.sequence);
+  const StatusCode code = received.status().code();
+  if (code == StatusCode::kPeerDead || code == StatusCode::kUnavailable) {
+    received =
+        broke_off_after(item.sequence - 1, received.status());  // its bytes went with the peer
+  }
   // It stays the next one after any error, or the stream would go on without it.
   if (!received.ok() && !closed_ && item.round == round_) put_back(std::move(item));
   report_taken();

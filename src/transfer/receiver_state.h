@@ -67,6 +67,7 @@ class ReceiverState : public std::enable_shared_from_this<ReceiverState> {
   Status end() const FW_REQUIRES(port_->mutex());
   // The same where the channel has ended first.
   Status broke_off(const Status& reason) const;
+  Status broke_off_after(std::uint64_t count, const Status& reason) const;
   // Every tensor up to this one was received or dropped.
   std::uint64_t taken() const FW_REQUIRES(port_->mutex());
   void put_back(Item item) FW_REQUIRES(port_->mutex());  // in its place

@@ -31,6 +31,16 @@ Status unfit(const std::string& cause, std::string_view remedy) {
   return Status::error(StatusCode::kInvalidArgument, {kSend}, cause, remedy);
 }
 
+// "(2, 3)"
+std::string shown(const std::vector<std::uint64_t>& dims) {
+  std::string text;
+  for (const std::uint64_t dim : dims) {
+    if (!text.empty()) text += ", ";
+    text += std::to_string(dim);
+  }
+  return "(" + text + ")";
+}
+
 bool failed(const Completion& completion) { return completion.done() && !completion.wait().ok(); }
 
 }  // namespace
@@ -109,7 +119,11 @@ Status SenderState::check(const TensorSpec& spec, ByteView bytes) const {
   }
   const EdgeRecord& edge = edge_->record;
   if (edge.kind == EdgeKind::kStatic && spec != edge.spec) {
-    return unfit("dtype or shape are not those of the static edge \"" + name_ + "\"",
+    const bool same_shape = spec.dims == edge.spec.dims;
+    return unfit((same_shape ? std::string("its dtype is not that")
+                             : "its shape is " + shown(spec.dims) + ", not " +
+                                   shown(edge.spec.dims) + " as that") +
+                     " of the static edge \"" + name_ + "\"",
                  "send what the receiver has announced, or open a bounded or dynamic edge");
   }
   if (edge.kind != EdgeKind::kBounded) return Status();

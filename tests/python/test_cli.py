@@ -66,6 +66,13 @@ def test_output_that_nobody_reads_to_its_end_is_no_error() -> None:
     assert (ended.returncode, ended.stderr) == (128 + signal.SIGPIPE, "")
 
 
+def test_a_mistyped_variable_is_named() -> None:
+    environment = {**os.environ, "FARWRITE_SEND_LIMT": "8M"}
+    words = [sys.executable, "-m", "farwrite", "options"]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+    assert "FARWRITE_SEND_LIMT is no option; did you mean 'FARWRITE_SEND_LIMIT'?" in done.stdout
+
+
 def test_version_is_the_packages() -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "farwrite", "--version"], capture_output=True, text=True, check=True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +13,7 @@ import pytest
 
 import farwrite as fw
 from conftest import Link, Pair
-from processes import PeerState
+from processes import PeerState, wait_until
 
 STATIC: dict[str, Any] = {"shape": (4096,), "dtype": "i8"}
 DYNAMIC: dict[str, Any] = {}
@@ -102,6 +104,24 @@ def test_an_exception_in_the_senders_block_is_no_end(fabric_link: Link) -> None:
     assert taken == list(range(SENT))
     with pytest.raises(KeyError):
         fabric_link.peer.result()
+
+
+def _send_and_die(state: PeerState, count: int) -> None:
+    sender = fw.TensorSender(state.channel, "lost", 20)
+    for number in range(count):
+        sender.send(np.full(4096, number)).wait(20)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_tensors_that_found_no_slot_are_lost_with_their_sender(fabric_link: Link) -> None:
+    receiver = fw.TensorReceiver(fabric_link.channel, "lost", **STATIC, slots=2)
+    fabric_link.peer.start(_send_and_die, SENT)
+    wait_until(lambda: fabric_link.channel.peer_state is fw.PeerState.DEAD)
+    taken = []
+    with pytest.raises(fw.Error, match='"lost" broke off after 2 tensors'):
+        for array in receiver:
+            taken.append(int(array[0]))
+    assert taken == [0, 1]
 
 
 def test_the_end_of_the_channel_is_no_end_of_the_stream(pair: Pair) -> None:

@@ -13,7 +13,7 @@ TEST_F(Handshake, IntroducesBothSidesToEachOther) {
   EXPECT_EQ(seen.epoch, 22u);
   EXPECT_EQ(seen.lanes, 2u) << "both sides use the smaller number";
   EXPECT_EQ(seen.fabric, FabricKind::kShm);
-  EXPECT_EQ(seen.fabric_reason, "the only fabric allowed");
+  EXPECT_EQ(seen.fabric_reason, "the only fabric allowed, by both sides");
   EXPECT_EQ((*accepted_)->peer.endpoint, connecting_.endpoint);
   EXPECT_EQ((*accepted_)->peer.epoch, 11u);
   EXPECT_EQ((*accepted_)->peer.lanes, 2u);
@@ -245,7 +245,12 @@ TEST_F(FabricChoice, FollowsTheConnectingSidesOrder) {
 
 TEST_F(FabricChoice, SkipsWhatOneSideDoesNotHave) {
   use({&connecting_tcp_, &connecting_shm_}, {&accepting_shm_});
-  expect_choice(FabricKind::kShm, "only fabric allowed");
+  expect_choice(FabricKind::kShm, "only fabric allowed, by the accepting side");
+}
+
+TEST_F(FabricChoice, SaysWhichSideAllowsNoOther) {
+  use({&connecting_tcp_}, {&accepting_shm_, &accepting_tcp_});
+  expect_choice(FabricKind::kTcp, "only fabric allowed, by the connecting side");
 }
 
 TEST_F(FabricChoice, FallsBackWhenItFailsOnTheConnectingSideAndSaysWhy) {

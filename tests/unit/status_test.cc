@@ -38,6 +38,8 @@ TEST(Status, LeavesOutWhatIsEmpty) {
             "allocate: no space; free some");
   EXPECT_EQ(message({.operation = "read", .fabric = "tcp"}, "gone", ""), "read over tcp: gone");
   EXPECT_EQ(message({.operation = "read", .peer = "a:1"}, "", "retry"), "read from a:1; retry");
+  EXPECT_EQ(message({.operation = "list the segments", .peer = "a:1"}, "", "retry"),
+            "list the segments at a:1; retry");
   EXPECT_EQ(message({.operation = "write", .peer = "a:1"}, "", "retry"), "write to a:1; retry");
   EXPECT_EQ(message({.operation = ""}, "gone", "retry"), "gone; retry");
   EXPECT_EQ(message({.operation = ""}, "", ""), "");

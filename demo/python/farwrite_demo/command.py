@@ -31,7 +31,7 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the command ``demo``."""
     parser = subparsers.add_parser(
         "demo",
-        help="hand 1 GB to another process in four ways, and compare them",
+        help="hand 1 GiB to another process in four ways, and compare them",
         description="Hand a NumPy array to a second process in four ways: pickled over a pipe,"
         " through shared_memory, by Farwrite's write and by Farwrite's alias. Every byte of every"
         " transfer is checked.",
@@ -88,7 +88,7 @@ def table(results: Mapping[str, Result], size: int, rounds: int) -> Iterator[str
     took = results["write"].seconds
     yield (
         f"\nA write arrived {results['pickle'].seconds / took:.0f} times as fast as a pickle, and"
-        f" in {took / results['shared_memory'].seconds:.2f} of the time of shared_memory."
+        f" in {took / results['shared_memory'].seconds:.2f} times the time that shared_memory took."
     )
     yield (
         "To expect for 1 GiB: a write is 60 to 130 times as fast as a pickle, and about as fast\n"

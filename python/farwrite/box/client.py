@@ -67,7 +67,7 @@ def connect(endpoint: str, *, timeout: float | None = 30.0, **device: Any) -> Cl
         raise InvalidArgument(
             "connect: a client of a box serves no metrics; give metrics= to its server"
         )
-    options, _ = parse_keywords("connect", _at_free_ports(device))
+    options, _ = parse_keywords("connect", _at_free_ports(device), ("timeout",))
     limit = seconds("connect", timeout)
     native = _farwrite.BoxClient.connect(options, text("connect", "endpoint", endpoint), limit)
     close_at_exit(native)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from farwrite import _farwrite
@@ -17,9 +17,11 @@ from farwrite.options.device import (
 
 
 def parse_keywords(
-    operation: str, keywords: Mapping[str, Any]
+    operation: str, keywords: Mapping[str, Any], own: Iterable[str]
 ) -> tuple[_farwrite.DeviceOptions, dict[str, Given]]:
     """Turn keywords, and the environment for those not given, into the core's options.
+
+    `own` are the keywords that `operation` has besides.
 
     Raises
     ------
@@ -28,6 +30,6 @@ def parse_keywords(
     InvalidArgument
         If its value is not valid.
     """
-    check_keywords(operation, keywords)
+    check_keywords(operation, keywords, own)
     given = given_options({**dict.fromkeys(KEYWORDS), "token": DEFAULT_TOKEN, **keywords})
     return device_options(given), given

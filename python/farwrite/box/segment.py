@@ -447,7 +447,7 @@ class Segment(Changes[int]):
         except DeadlineExceeded:
             raise DeadlineExceeded(
                 f"change '{self._name}': the box has not answered within {self._timeout} s, and may"
-                " still apply the change; look whether the server runs, give connect() a longer"
+                " still apply the change; check that the server runs, give connect() a longer"
                 " timeout, or post the change and wait for its Update"
             ) from None
 

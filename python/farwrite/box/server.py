@@ -21,6 +21,7 @@ from farwrite.metrics.endpoint import serve_given, stop_serving
 from farwrite.units import parse_seconds, parse_size
 
 Size = SupportsIndex | str
+_OWN_KEYWORDS = ("memory", "pool", "threads", "snapshot", "snapshot_every", "restore")
 
 
 def serve(
@@ -82,7 +83,7 @@ def serve(
     """
     if listen is not None:
         device["listen"] = listen
-    options, given = parse_keywords("serve", device)
+    options, given = parse_keywords("serve", device, _OWN_KEYWORDS)
     folder = _folder(snapshot)
     restore = flag("serve", "restore", restore)
     every = _interval(snapshot_every)

@@ -27,7 +27,7 @@ PACKAGES = {
 """Commands that are part of Farwrite and come in another package."""
 PURPOSES = {
     "bench": "measure Farwrite against the physical limit of this machine",
-    "demo": "hand 1 GB to another process in four ways, and compare them",
+    "demo": "hand 1 GiB to another process in four ways, and compare them",
     "plan": "predict a training step on more workers, and what limits it",
     "report": "make one HTML page of the results of benchmarks",
     "reproduce": "run the papers' benchmarks, and make one page of results",

@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from farwrite.arguments import did_you_mean
 from farwrite.options.table import HEADERS, OPTIONS, rows
 
 if TYPE_CHECKING:
@@ -60,3 +61,8 @@ def table() -> Iterator[str]:
             yield f"    {option.variable}={'***' if option.variable in _SECRET else value}"
     if not found:
         yield "    none"
+    known = [option.variable for option in OPTIONS if option.variable]
+    for name in sorted(os.environ):
+        near = did_you_mean(name, known, alike=0.8)
+        if name.startswith("FARWRITE_") and name not in known and near:
+            yield f"    {name} is no option{near}"

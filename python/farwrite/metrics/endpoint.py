@@ -198,8 +198,8 @@ def parse_address(address: str) -> tuple[str, int]:
     host, _, port = text("serve metrics", "address", address).strip().rpartition(":")
     if not port.isdecimal() or len(port) > 5 or int(port) > 65535 or "\0" in host:
         raise InvalidArgument(
-            f"serve metrics at {shown(address)}: this has no port, or a NUL; write host:port, for"
-            " example 127.0.0.1:9464"
+            f"serve metrics: {shown(address)} is not an address like 127.0.0.1:9464, with a port up"
+            " to 65535; write it as host:port"
         )
     return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
 

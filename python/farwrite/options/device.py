@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, ParamSpec
 import numpy as np
 
 from farwrite import _farwrite
-from farwrite.arguments import index, number, shown, switch, text
+from farwrite.arguments import did_you_mean, index, number, shown, switch, text
 from farwrite.errors import InvalidArgument
 from farwrite.options.option import Kind, Option, from_environment
 from farwrite.options.table import DEVICE_OPTIONS
@@ -50,16 +50,19 @@ class Given(NamedTuple):
         return InvalidArgument(f"Device: {self.name} {what}{remedy}")
 
 
-def check_keywords(operation: str, keywords: Iterable[str]) -> None:
+def check_keywords(operation: str, keywords: Iterable[str], own: Iterable[str] = ()) -> None:
     """Check that the keywords of `operation` are keywords of a `Device`.
+
+    `own` are the others that `operation` has.
 
     Raises
     ------
     TypeError
-        If one is not; the message says where the option of that name is, or how to list them.
+        If one is not; the message has the nearest one, or says how to list them.
     """
     for name in sorted({*keywords} - KEYWORDS):
-        remedy = "`farwrite options` lists them"
+        near = did_you_mean(name, {*KEYWORDS, *own}).removeprefix("; ")
+        remedy = near or "`farwrite options` lists them"
         for option in DEVICE_OPTIONS:
             if option.fabric and name == f"{option.fabric}_{option.field}":
                 remedy = f"give {option.fabric}=farwrite.VerbsOptions({option.field}=...)"

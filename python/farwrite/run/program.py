@@ -6,7 +6,7 @@ import os
 import shlex
 from pathlib import Path
 
-from farwrite.cli_parser import did_you_mean
+from farwrite.arguments import did_you_mean
 from farwrite.errors import NotFound, PermissionDenied
 
 

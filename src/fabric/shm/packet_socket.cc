@@ -205,8 +205,8 @@ Status check_same_user(int socket) {
   }
   if (credentials.uid != ::geteuid()) {
     return Status::error(StatusCode::kPermissionDenied, kWhere,
-                         "the peer runs as user " + std::to_string(credentials.uid) +
-                             ", this process as " + std::to_string(::geteuid()),
+                         "the processes run as two users, " + std::to_string(credentials.uid) +
+                             " and " + std::to_string(::geteuid()),
                          "run both as one user");
   }
   return Status();

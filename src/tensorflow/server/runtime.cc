@@ -8,6 +8,7 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/options.h"
 #include "base/own_address.h"
@@ -54,8 +55,10 @@ absl::Status open_device(fw_device_options& options, const std::string& own_host
   }
   if (opened == nullptr) return absl::OkStatus();
   const std::string why = "Farwrite: cannot open a device: " + message_of(opened);
-  const bool is_setting = std::strcmp(fw_status_code_name(opened.get()), "kInvalidArgument") == 0;
-  return is_setting ? absl::InvalidArgumentError(why) : absl::UnavailableError(why);
+  const std::string_view code = fw_status_code_name(opened.get());
+  if (code == "kInvalidArgument") return absl::InvalidArgumentError(why);
+  if (code == "kResourceExhausted") return absl::ResourceExhaustedError(why);
+  return absl::UnavailableError(why);
 }
 
 }  // namespace

@@ -191,6 +191,10 @@ def test_a_device_is_no_box() -> None:
 def test_keywords_are_checked() -> None:
     with pytest.raises(TypeError, match=r"serve: 'memroy' is no keyword of farwrite\.Device"):
         fw.box.serve(memroy="8M")
+    with pytest.raises(TypeError, match="did you mean 'memory'"):
+        fw.box.serve(memroy="8M")
+    with pytest.raises(TypeError, match=r"connect: 'timout' .* did you mean 'timeout'"):
+        fw.box.connect("127.0.0.1:1", timout=1)
     with pytest.raises(fw.InvalidArgument, match="memory: 'much' is not a size"):
         fw.box.serve(memory="much")
     with pytest.raises(fw.InvalidArgument, match="need snapshot"):

@@ -15,8 +15,8 @@ from farwrite_bench.table import times
 
 TITLE = "Farwrite, measured"
 SENTENCE = (
-    "Farwrite moves tensors, arrays and gRPC's bytes between processes without copies; this page"
-    " shows what that gained on one machine, and where it gained nothing."
+    "Farwrite moves tensors, arrays and gRPC's bytes between processes with at most one copy; this"
+    " page shows what that gained on one machine, and where it gained nothing."
 )
 ANSWERS = (
     "train", "assign", "collective", "grpc", "peers", "box", "p2p", "tensor", "step", "feed", "gpu",
