@@ -236,15 +236,7 @@ void ClientState::take(Notification notification) {
   Result<Reply> reply = Reply::decode({notification.message.data(), notification.message.size()});
   if (!reply.ok()) return end(reply.status());
   if (reply->id == 0) {
-    std::vector<std::shared_ptr<SegmentState>> segments;
-    {
-      const core::Lock lock(mutex_);
-      std::erase_if(segments_, [](const auto& segment) { return segment.expired(); });
-      for (const auto& weak : segments_) {
-        if (auto segment = weak.lock()) segments.push_back(std::move(segment));
-      }
-    }
-    for (const auto& segment : segments) {
+    for (const auto& segment : segments()) {
       if (segment->info().key == reply->key) segment->forget_buffers();
     }
     return;
@@ -343,6 +335,15 @@ void ClientState::add_segment(const std::shared_ptr<SegmentState>& segment) {
   segments_.push_back(segment);
 }
 
+std::vector<std::shared_ptr<SegmentState>> ClientState::segments() {
+  std::vector<std::shared_ptr<SegmentState>> live;
+  const core::Lock lock(mutex_);
+  for (const auto& weak : segments_) {
+    if (auto segment = weak.lock()) live.push_back(std::move(segment));
+  }
+  return live;
+}
+
 Result<std::shared_ptr<const void>> ClientState::begin_view() {
   FARWRITE_RETURN_IF_ERROR(fork_guard_.check("read"));
   // Its end is wanted, whatever it looks at.
@@ -368,6 +369,11 @@ Status ClientState::close(std::chrono::nanoseconds timeout) {
   FARWRITE_RETURN_IF_ERROR(fork_guard_.check("close a box client"));
   FARWRITE_RETURN_IF_ERROR(check_wait());
   end(closed());
+  // Segments may outlive this. The server keeps a connection's descriptors as long as its client
+  // holds leases.
+  gate_.close();
+  (void)gate_.wait_until_empty(core::Deadline::never());  // nothing in it waits
+  for (const auto& segment : segments()) segment->release();
   const core::Deadline deadline = core::Deadline::after(timeout);
   FARWRITE_RETURN_IF_ERROR(channel_.close(timeout));
   // The end of the device ends the leases on what changes lent, but not the server's reading.

@@ -14,6 +14,7 @@
 #include "box/messages.h"
 #include "core/deadline.h"
 #include "core/fork_guard.h"
+#include "core/gate.h"
 #include "core/mutex.h"
 #include "farwrite/box.h"
 #include "farwrite/channel.h"
@@ -109,6 +110,8 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
     std::atomic<std::uint64_t> leases = 0;
   };
   Counters& counters() { return counters_; }
+  // Closed before segments lose what they hold of the server's memory.
+  core::Gate& gate() { return gate_; }
   Status close(std::chrono::nanoseconds timeout);
 
  private:
@@ -126,6 +129,7 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
   void end(const Status& reason);
   void end_view();
   static Status closed();
+  std::vector<std::shared_ptr<SegmentState>> segments();  // that live
   std::uint64_t add_pending(Verb verb, OnAnswer on_answer);
   // `late` takes an answer that comes after the timeout; without one it is given back.
   // For `late` of a creation: nothing knows of the segment, and nothing else would free it.
@@ -139,6 +143,7 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
   Channel channel_;
   const std::chrono::nanoseconds timeout_;
   Counters counters_;
+  core::Gate gate_;
   std::atomic<std::uint64_t> views_ = 0;
   std::atomic<bool> closed_ = false;
   std::atomic<bool> over_ = false;  // ended_ is not ok

@@ -174,7 +174,7 @@ Result<LeasedSegment> Segment::lease(std::chrono::nanoseconds timeout) const {
 
 Result<LeasedSegment> Segment::view() const {
   FARWRITE_RETURN_IF_ERROR(state_->check_open());
-  if (state_->mapped() == nullptr) {
+  if (!state_->maps()) {
     return Status::error(StatusCode::kUnsupported, state_->context("view a segment"),
                          "the fabric cannot map the server's memory", "read or lease it");
   }

@@ -96,7 +96,7 @@ Result<bool> SegmentReader::read_chunks(MutableByteView out, std::uint64_t offse
   set_version(version.value());
   const std::uint64_t first = offset / kChunkBytes;
   const std::uint64_t end = (offset + out.size + kChunkBytes - 1) / kChunkBytes;
-  const std::uint64_t most = segment_.mapped() != nullptr ? 1 : kRemoteGroup;
+  const std::uint64_t most = segment_.maps() ? 1 : kRemoteGroup;
   // A chunk that changes is left for the next round, so that the reader does not walk beside the
   // change and meet it in every chunk.
   std::vector<bool> missing(end - first, true);

@@ -18,6 +18,7 @@ Result<std::shared_ptr<SegmentState>> SegmentState::open(std::shared_ptr<ClientS
   Result<Buffer> opened = segment->open_region(state, size);
   if (!opened.ok()) return opened.status();
   segment->state_ = *std::move(opened);
+  segment->maps_ = segment->state_.alias.data() != nullptr;
   segment->client_->add_segment(segment);
   return segment;
 }
@@ -87,6 +88,14 @@ void SegmentState::forget_buffers() {
   dropped.swap(buffers_);
 }
 
+void SegmentState::release() {
+  Buffer state;
+  std::map<std::uint64_t, Buffer> dropped;
+  const core::Lock lock(mutex_);
+  std::swap(state, state_);
+  dropped.swap(buffers_);
+}
+
 Result<SegmentState::Buffer> SegmentState::open_region(const RegionDescriptor& descriptor,
                                                        std::uint64_t length,
                                                        const core::Deadline& deadline) const {
@@ -123,7 +132,7 @@ Result<SegmentState::Buffer> SegmentState::buffer(std::uint64_t number,
   if (!opened.ok()) return opened.status();
   const core::Lock lock(mutex_);
   // Kept, it would keep the server from using the memory again.
-  if (!freed_ && !detached_) buffers_[number] = opened.value();
+  if (!freed_ && !detached_ && !client_->gate().closed()) buffers_[number] = opened.value();
   return opened;
 }
 
@@ -143,21 +152,27 @@ Status SegmentState::load(std::uint64_t at, std::uint64_t* words, std::size_t co
                           const core::Deadline& deadline) const {
   // Even where the memory is mapped: what a callback may do is the same on every fabric.
   FARWRITE_RETURN_IF_ERROR(client_->check_wait());
-  if (const std::byte* const memory = mapped()) {
-    FARWRITE_RETURN_IF_ERROR(client_->check("read"));
-    for (std::size_t i = 0; i < count; ++i) words[i] = load_word(memory, at + i * 8);
-    return Status();
+  RemoteRegion region;
+  {
+    const core::Gate::Pass pass(client_->gate());
+    if (maps_ || !pass) FARWRITE_RETURN_IF_ERROR(client_->check("read"));
+    if (maps_) {
+      const std::byte* const memory = state_.alias.data();
+      for (std::size_t i = 0; i < count; ++i) words[i] = load_word(memory, at + i * 8);
+      return Status();
+    }
+    region = state_.region;
   }
   const auto copy = std::make_shared<std::vector<std::uint64_t>>(count);
   FARWRITE_RETURN_IF_ERROR(
-      fetch({copy->data(), count * 8}, state_.region, at, client_->answer_by(deadline), copy));
+      fetch({copy->data(), count * 8}, region, at, client_->answer_by(deadline), copy));
   std::copy(copy->begin(), copy->end(), words);
   return Status();
 }
 
 Result<SegmentState::Place> SegmentState::place(const core::Deadline& deadline) const {
   std::uint64_t words[SegmentLayout::kHeadBytes / 8];
-  if (mapped() != nullptr) {
+  if (maps_) {
     FARWRITE_RETURN_IF_ERROR(load(SegmentLayout::kCurrentAt, words, 1, deadline));
     const std::uint64_t slot = words[0];
     if (slot == SegmentLayout::kFreed) return gone();
@@ -186,7 +201,7 @@ Result<VersionId> SegmentState::id(const core::Deadline& deadline) const {
   // A change in place takes its time, and keeps its version until it ends. But a server that was
   // stopped in its last step must not hold this process up.
   constexpr int kTries = 100;
-  for (int tries = 0; mapped() != nullptr && tries < kTries; ++tries) {
+  for (int tries = 0; maps_ && tries < kTries; ++tries) {
     const Result<Place> before = place(deadline);
     if (!before.ok()) return before.status();
     const Result<Place> after = place_at(before.value().slot, deadline);

@@ -40,6 +40,9 @@ class SegmentState : public std::enable_shared_from_this<SegmentState> {
   void cancel(std::uint64_t number);
   // The server has freed the segment: its memory is not to be kept from being used again.
   void forget_buffers();
+  // The client closes, and nothing looks at the state any more: gives back what the segment holds
+  // of the server's memory. What a program looks at has its own lease.
+  void release();
 
   // A buffer of the segment, mapped where the fabric maps memory.
   struct Buffer {
@@ -57,9 +60,8 @@ class SegmentState : public std::enable_shared_from_this<SegmentState> {
   // which lives until no more bytes can arrive there.
   Status fetch(MutableByteView out, const RemoteRegion& region, std::uint64_t offset,
                const core::Deadline& deadline, const std::shared_ptr<const void>& owner) const;
-  // The mapped state, or null.
-  const std::byte* mapped() const { return state_.alias.data(); }
-  const RemoteRegion& region() const { return state_.region; }
+  // Whether the state and the buffers are mapped.
+  bool maps() const { return maps_; }
 
   // Where the bytes are now.
   struct Place {
@@ -98,7 +100,8 @@ class SegmentState : public std::enable_shared_from_this<SegmentState> {
 
   const std::shared_ptr<ClientState> client_;
   const SegmentInfo info_;
-  Buffer state_;
+  bool maps_ = false;  // fixed once open
+  Buffer state_;       // goes at release(); a pass through the client's gate keeps it
 
   mutable core::Mutex mutex_;
   std::map<std::uint64_t, Buffer> buffers_ FW_GUARDED_BY(mutex_);

@@ -113,6 +113,8 @@ const char* name_of(LockRank rank) {
       return "lease table";
     case LockRank::kRemoteLeases:
       return "remote leases";
+    case LockRank::kOpenedRegions:
+      return "opened regions";
     case LockRank::kNotificationQueue:
       return "notification queue";
     case LockRank::kPoller:

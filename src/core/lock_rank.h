@@ -69,6 +69,7 @@ enum class LockRank : std::uint8_t {
   kPendingOperations,
   kLeaseTable,
   kRemoteLeases,
+  kOpenedRegions,
   kNotificationQueue,
   kPoller,
   kControlConnection,

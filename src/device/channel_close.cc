@@ -56,6 +56,10 @@ Status ChannelState::settle(core::Deadline callbacks, core::Deadline peer) {
   Status status = again ? Status() : stop_callbacks(callbacks);
   const bool stopped = status.ok();
   if (stopped) status = landing_.revoke_all(peer);
+  if (stopped) {
+    // A handle may outlive the channel. The peer keeps the link as long as this side holds leases.
+    for (const std::uint64_t lease : opened_.take_unused_leases()) release_remote(lease);
+  }
   if (stopped && !again) {
     peer_requests_.names().clear();
     send(FrameType::kBye);

@@ -91,6 +91,7 @@ class ChannelState final : public fabric::LinkObserver,
   void release_remote(std::uint64_t lease);
   // The same, once no forked child can look at what was leased at a ForkedReaders::stamp().
   void hold_remote(std::uint64_t lease, std::uint64_t made);
+  OpenedRegions& opened() { return opened_; }
 
   // For the transfer layer. What it keeps with the channel, made at the first call; it must hold
   // nothing of the channel.
@@ -229,6 +230,7 @@ class ChannelState final : public fabric::LinkObserver,
   // Leases of the peer on memory of this side, and the other way around.
   LeaseTable leases_;
   RemoteLeases remote_leases_;
+  OpenedRegions opened_;
   LeaseReturns lease_returns_;
   memory::HeldBack<std::uint64_t> held_leases_;  // that forked children may still read
 

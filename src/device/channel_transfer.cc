@@ -170,6 +170,7 @@ Result<Alias> ChannelState::alias(const std::shared_ptr<RemoteRegionState>& sour
     if (!pass) return unusable(kOperation);
     FARWRITE_RETURN_IF_ERROR(reach(*source, kOperation, deadline));
   }
+  if (!source->begin_alias()) return unusable(kOperation);
   if (source->window()->mapped == nullptr) {
     return Status::error(StatusCode::kUnsupported,
                          {kOperation, peer_name_, to_string(peer_.fabric)},

@@ -18,7 +18,9 @@ RemoteRegionState::RemoteRegionState(std::shared_ptr<ChannelState> channel,
       description_(std::move(description)),
       lease_(lease),
       window_(std::move(window)),
-      reached_(true) {}
+      reached_(true) {
+  channel_->opened().add(*this);
+}
 
 RemoteRegionState::RemoteRegionState(std::shared_ptr<ChannelState> channel,
                                      RegionDescriptor descriptor, std::uint64_t lease,
@@ -27,16 +29,50 @@ RemoteRegionState::RemoteRegionState(std::shared_ptr<ChannelState> channel,
       descriptor_(std::move(descriptor)),
       lease_(lease),
       taken_back_(std::move(taken_back)),
-      reached_(false) {}
+      reached_(false) {
+  channel_->opened().add(*this);
+}
 
 RemoteRegionState::~RemoteRegionState() {
-  if (lease_ == 0) return;
+  channel_->opened().remove(*this);
+  if (!leased()) return;
   const bool mapped = window_ != nullptr && window_->mapped != nullptr;
   if (mapped && memory::ForkedReaders::may_read(made_)) {
     channel_->hold_remote(lease_, made_);
   } else {
     channel_->release_remote(lease_);
   }
+}
+
+bool RemoteRegionState::begin_alias() {
+  Use before = Use::kHeld;
+  return use_.compare_exchange_strong(before, Use::kAliased) || before == Use::kAliased;
+}
+
+std::uint64_t RemoteRegionState::take_unused_lease() {
+  Use before = Use::kHeld;
+  return use_.compare_exchange_strong(before, Use::kGivenBack) ? lease_ : 0;
+}
+
+void OpenedRegions::add(RemoteRegionState& region) {
+  if (!region.leased()) return;
+  const core::Lock lock(mutex_);
+  regions_.insert(&region);
+}
+
+void OpenedRegions::remove(RemoteRegionState& region) {
+  const core::Lock lock(mutex_);
+  regions_.erase(&region);
+}
+
+std::vector<std::uint64_t> OpenedRegions::take_unused_leases() {
+  std::vector<std::uint64_t> leases;
+  const core::Lock lock(mutex_);
+  for (RemoteRegionState* const region : regions_) {
+    if (const std::uint64_t lease = region->take_unused_lease(); lease != 0)
+      leases.push_back(lease);
+  }
+  return leases;
 }
 
 Status RemoteRegionState::reach(core::Deadline deadline) {

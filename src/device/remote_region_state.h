@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <unordered_set>
+#include <vector>
 
 #include "core/deadline.h"
 #include "core/mutex.h"
@@ -36,7 +38,12 @@ class RemoteRegionState {
   const RegionDescriptor& descriptor() const { return descriptor_; }
   const std::string& description() const { return description_; }
   // Whether its owner keeps the memory for us.
-  bool leased() const { return lease_ != 0; }
+  bool leased() const { return lease_ != 0 && use_.load() != Use::kGivenBack; }
+  // A program is about to look at the memory. False if the lease was given back.
+  bool begin_alias();
+  // The channel closes, so that no operation reads the memory any more. Returns the lease if no
+  // program looks at it either, and then it is the caller's to give back; else 0.
+  std::uint64_t take_unused_lease();
 
   // Imports the window unless that is done; may ask the peer, so not on the loop's thread. The
   // caller holds the channel's gate.
@@ -51,15 +58,31 @@ class RemoteRegionState {
   const std::shared_ptr<fabric::RemoteWindow>& window() const { return window_; }
 
  private:
+  enum class Use { kHeld, kAliased, kGivenBack };
+
   const std::shared_ptr<ChannelState> channel_;
   const RegionDescriptor descriptor_;
   const std::string description_;
   const std::uint64_t lease_;
+  std::atomic<Use> use_{Use::kHeld};
   const std::uint64_t made_ = memory::ForkedReaders::stamp();
   const Status taken_back_;
   core::Mutex reaching_{core::LockRank::kRemoteRegionReach};
   std::shared_ptr<fabric::RemoteWindow> window_;  // fixed once reached_
   std::atomic<bool> reached_;
+};
+
+// The regions of a channel that hold a lease. Thread-safe.
+class OpenedRegions {
+ public:
+  void add(RemoteRegionState& region);
+  void remove(RemoteRegionState& region);
+  // Of all regions; see RemoteRegionState::take_unused_lease().
+  std::vector<std::uint64_t> take_unused_leases();
+
+ private:
+  core::Mutex mutex_{core::LockRank::kOpenedRegions};
+  std::unordered_set<RemoteRegionState*> regions_ FW_GUARDED_BY(mutex_);
 };
 
 }  // namespace farwrite::device

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import gc
+import os
 import re
 import socket
 import threading
 import weakref
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 import farwrite as fw
-from conftest import Pair, connected
+from conftest import Link, Pair, connected
+from processes import PeerState, wait_until
+
+TIMES = 3
 
 
 def test_listens_on_a_free_port_by_default(device: fw.Device) -> None:
@@ -273,3 +278,32 @@ def test_goes_away_with_its_last_reference() -> None:
     del device
     gc.collect()
     assert gone() is None
+
+
+KEPT: list[fw.RemoteArray] = []
+
+
+def _look_up_and_close(state: PeerState, endpoint: str) -> None:
+    for _ in range(TIMES):
+        with fw.Device() as device:
+            KEPT.append(device.connect(endpoint, 20).lookup("x", 10))
+    for handle in KEPT:
+        with pytest.raises(fw.Error):
+            handle.alias()
+
+
+def test_a_handle_that_outlives_its_device_leaves_nothing_with_the_peer(
+    make_link: Callable[..., Link],
+) -> None:
+    link = make_link()
+    with fw.Device() as device:
+        device.publish("x", device.allocate(1000))
+        with fw.Device() as first:  # what is opened once
+            connected(first, device)[1].close()
+        before = len(os.listdir("/proc/self/fd"))
+        link.peer.start(_look_up_and_close, device.endpoint)
+        channels = [device.accept(20) for _ in range(TIMES)]
+        link.peer.result()
+        while channels:
+            channels.pop().close()
+        wait_until(lambda: len(os.listdir("/proc/self/fd")) <= before)

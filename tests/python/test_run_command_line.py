@@ -42,22 +42,54 @@ def test_all_messages_have_one_prefix(capsys: pytest.CaptureFixture[str]) -> Non
     assert "\nfarwrite run: unrecognized arguments: --nonsense" in capsys.readouterr().err
 
 
+PROGRAM = (
+    "import sys; from farwrite import cli; from farwrite.run import command;"
+    " command._build_first = lambda: None; sys.exit(cli.main(sys.argv[1:]))"
+)
+"""The command line, which compiles nothing first."""
+STREAMS = {
+    "no output": ("run -- sh -c 'exit 7' >&-", 7, ""),
+    "no output of a command": ("info >&-", 0, ""),
+    "no input": ("run --compare -- true <&-", 0, ""),
+    "full": ("info >/dev/full", 1, "farwrite: the output is lost: No space left"),
+    "full beside": ("run --compare -- echo hi >/dev/full", 1, "what the command wrote is lost"),
+}
+
+
+@pytest.mark.parametrize(("words", "status", "message"), STREAMS.values(), ids=STREAMS.keys())
+def test_streams_that_are_closed_or_full_end_in_no_traceback(
+    words: str, status: int, message: str
+) -> None:
+    script = f'"{sys.executable}" -c "$0" {words}'
+    ended = subprocess.run(["sh", "-c", script, PROGRAM], stderr=subprocess.PIPE, text=True)
+    assert "Traceback" not in ended.stderr
+    assert (ended.returncode, message in ended.stderr) == (status, True), ended.stderr
+
+
+def test_no_room_for_temporary_files_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(**_: object) -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found in ['/tmp']")
+
+    monkeypatch.setattr("tempfile.mkdtemp", refuse)
+    monkeypatch.setattr(command, "_build_first", lambda: None)
+    assert cli.main(["run", "--", "true"]) == 1
+    assert "set TMPDIR to a folder that can be written" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("broken", [True, False])
 def test_a_lost_standard_error_loses_neither_figures_nor_exit_status(
     broken: bool, tmp_path: Path
 ) -> None:
     figures, page = tmp_path / "figures.json", tmp_path / "page.html"
-    program = (
-        "import sys; from farwrite import cli; from farwrite.run import command;"
-        " command._build_first = lambda: None; sys.exit(cli.main(sys.argv[1:]))"
-    )
     words = ["run", "--json", str(figures), "--report", str(page), "--", "sh", "-c", "exit 3"]
     script = 'exec "$@"' if broken else 'exec "$@" 2>&-'
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "w") as pipe:
         ended = subprocess.run(
-            ["sh", "-c", script, "sh", sys.executable, "-c", program, *words],
+            ["sh", "-c", script, "sh", sys.executable, "-c", PROGRAM, *words],
             stdout=subprocess.PIPE,
             stderr=pipe,
             text=True,

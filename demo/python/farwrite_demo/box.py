@@ -179,7 +179,9 @@ def add_parser(subparsers: Subparsers) -> None:
         " version that it gets.",
         epilog="Example: farwrite demo box --readers 4",
     )
-    parser.add_argument("--size", type=size, default="256M", help="size of the model (default: 256M)")
+    parser.add_argument(
+        "--size", type=size, default="256M", help="size of the model (default: 256M)"
+    )
     parser.add_argument(
         "--readers", type=count, default=4, metavar="N", help="processes that read (default: 4)"
     )

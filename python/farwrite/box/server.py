@@ -241,11 +241,22 @@ class Server(
                 " close without one"
             )
         with self._lock():
-            self._closed = True
+            closed, self._closed = self._closed, True
             own, self._own = self._own, None
+        try:
+            if own is not None:
+                own.close(limit)
+        except FailedPrecondition:  # called in a callback of its own client: nothing is closed
+            with self._lock():
+                self._closed, self._own = closed, own
+            raise
+        except BaseException:
+            self._end(limit, snapshot)
+            raise
+        self._end(limit, snapshot)
+
+    def _end(self, limit: float | None, snapshot: bool) -> None:
         stop_serving(self._native)
-        if own is not None:
-            own.close(limit)
         self._native.close(limit, snapshot)
 
     def __repr__(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import io
 import os
 import signal
@@ -24,6 +25,7 @@ from farwrite.trace import traced
 # Each adds one subcommand with add_parser(subparsers), whose parser sets `run`, a function that
 # takes the parsed arguments and returns the exit status.
 COMMANDS = (info, config, options, plugin, run, box)
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # of a write
 _ENDED_BY_SIGPIPE = 128 + signal.SIGPIPE  # as a shell says it of other programs
 
 
@@ -57,12 +59,7 @@ def parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
     words = sys.argv[1:] if arguments is None else list(arguments)
-    if sys.stderr is None:
-        # It was closed at the start. Its number must not become that of a file of ours, and print()
-        # would write to standard output instead.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        os.set_inheritable(2, True)
-        sys.stderr = io.TextIOWrapper(io.FileIO(2, "w", closefd=False))
+    _open_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         # What a terminal or a file cannot show, such as a name in a box, is escaped.
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -74,6 +71,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Who read the output has enough of it: `farwrite options | head`. Python flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _ENDED_BY_SIGPIPE
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.stderr.write(
+            f"farwrite: the output is lost: {error.strerror}; let it go where there is room\n"
+        )
+        return 1
+
+
+def _open_closed_streams() -> None:
+    """Let the standard streams that were closed at the start lead nowhere.
+
+    Their numbers must not become those of files of ours, and print() would write to standard output
+    for standard error. Commands that this one starts find input and output closed, as it did.
+    """
+    if sys.stdin is None:
+        sys.stdin = _nowhere(0, "r")
+    if sys.stdout is None:
+        sys.stdout = _nowhere(1, "w")
+    if sys.stderr is None:
+        sys.stderr = _nowhere(2, "w")
+        os.set_inheritable(2, True)
+
+
+def _nowhere(number: int, mode: str) -> io.TextIOWrapper:
+    opened = os.open(os.devnull, os.O_RDONLY if mode == "r" else os.O_WRONLY)
+    if opened != number:
+        os.dup2(opened, number, inheritable=False)
+        os.close(opened)
+    return io.TextIOWrapper(io.FileIO(number, mode, closefd=False))
 
 
 def _run(words: Sequence[str]) -> int:

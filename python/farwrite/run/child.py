@@ -19,6 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO
 
+from farwrite.errors import ResourceExhausted, Unavailable
 from farwrite.run.inside import MODE
 from farwrite.run.program import not_started, script_of_a_shell
 from farwrite.run.summary import VARIABLE, Summary, read_summaries
@@ -93,7 +94,10 @@ def run_command(
         with started(command, environment, stdin, output) as child:
             lines: list[str] = []
             ended = threading.Event()
-            copier = threading.Thread(target=_copy, args=(child.stdout, ended, lines), daemon=True)
+            lost: list[OSError] = []
+            copier = threading.Thread(
+                target=_copy, args=(child.stdout, ended, lines, lost), daemon=True
+            )
             if look:
                 copier.start()
             status = child.wait()
@@ -101,6 +105,11 @@ def run_command(
             ended.set()
             if look:
                 copier.join()
+            if lost:
+                raise Unavailable(
+                    f"run: what the command wrote is lost: standard output: {lost[0].strerror};"
+                    " let it go where there is room"
+                )
         return Run(
             "grpc" if stock else "farwrite",
             wall,
@@ -121,7 +130,13 @@ def say(text: str) -> None:
 @contextlib.contextmanager
 def _summary_folder() -> Iterator[Path]:
     """Make a folder for the summaries, and remove it although processes may still write there."""
-    folder = Path(tempfile.mkdtemp(prefix="farwrite-run-"))
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="farwrite-run-"))
+    except OSError as error:
+        raise ResourceExhausted(
+            f"run: there is no room for temporary files: {error.strerror or error}; set TMPDIR to a"
+            " folder that can be written"
+        ) from error
     try:
         yield folder
     finally:
@@ -187,7 +202,7 @@ def _in_foreground() -> bool:
         return False
 
 
-def _copy(source: IO[bytes], ended: threading.Event, lines: list[str]) -> None:
+def _copy(source: IO[bytes], ended: threading.Event, lines: list[str], lost: list[OSError]) -> None:
     # Until every process has closed it, or the command has ended and what it wrote is read:
     # something that it left running may hold its output open for ever.
     rest = b""
@@ -198,9 +213,13 @@ def _copy(source: IO[bytes], ended: threading.Event, lines: list[str]) -> None:
                 piece = os.read(source.fileno(), 2**16)
                 if not piece:
                     break
-                with contextlib.suppress(BrokenPipeError):
+                try:
                     sys.stdout.buffer.write(piece)
                     sys.stdout.buffer.flush()
+                except BrokenPipeError:
+                    pass  # its reader has enough
+                except OSError as error:
+                    lost.append(error)
                 *whole, rest = (rest + piece).split(b"\n")
                 lines += (line.decode(errors="replace") for line in whole)
             elif last:

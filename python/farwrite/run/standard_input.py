@@ -28,13 +28,15 @@ class StandardInput:
         self._source: int | None = None
         self._start: int | None = None
         self._seen: IO[bytes] | None = None
-        with contextlib.suppress(ValueError, OSError):  # closed, or replaced by an object
+        try:
             number = sys.stdin.fileno()
             mode = os.fstat(number).st_mode
-            if stat.S_ISREG(mode):
-                self._source, self._start = number, os.lseek(number, 0, os.SEEK_CUR)
-            elif stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
-                self._source, self._seen = number, tempfile.TemporaryFile()  # noqa: SIM115
+        except (ValueError, OSError):  # closed, or replaced by an object
+            return
+        if stat.S_ISREG(mode):
+            self._source, self._start = number, os.lseek(number, 0, os.SEEK_CUR)
+        elif stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
+            self._source, self._seen = number, tempfile.TemporaryFile()  # noqa: SIM115
 
     def close(self) -> None:
         """Delete the stored bytes."""

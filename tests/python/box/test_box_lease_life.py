@@ -40,6 +40,36 @@ def is_first(array: npt.NDArray[np.float32]) -> bool:
     return bool((array == FIRST).all())
 
 
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_a_closed_client_leaves_nothing_with_the_server_though_its_segments_live(
+    box_server: fw.box.Server, weights: fw.box.Segment
+) -> None:
+    program = f"""
+        kept = []
+        print("connected")
+        sys.stdin.readline()
+        for number in range(6):
+            with fw.box.connect(sys.argv[1], **json.loads(sys.argv[2])) as client:
+                segment = client.attach("w")
+                segment.accumulate(np.ones({SIZE}, "float32"), start=0)
+                segment.read()
+                if number % 2:
+                    segment.detach()
+                kept.append(segment)
+        print("closed")
+        sys.stdin.readline()
+    """
+    with BoxProcess(box_server.endpoint, program) as client:
+        assert client.line() == "connected"
+        before = descriptors()
+        client.tell()
+        assert client.line() == "closed"
+        wait_until(lambda: descriptors() <= before)
+
+
 ENDS: dict[str, Callable[[fw.box.Client, fw.box.Segment, fw.box.Lease], object]] = {
     "the lease closes": lambda client, segment, lease: lease.close(),
     "the segment is detached": lambda client, segment, lease: segment.detach(),

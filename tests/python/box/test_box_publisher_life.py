@@ -213,3 +213,22 @@ def test_a_segment_fences_those_off_who_write_with_it(box: fw.box.Client) -> Non
     with pytest.raises(fw.NotFound):
         segment.write(np.zeros(4, "float32"), fence=fence._segment)
     np.testing.assert_array_equal(segment.read(), np.ones(4))
+
+
+def test_a_server_that_cannot_close_in_a_callback_stays_whole(box_server: fw.box.Server) -> None:
+    publisher = box_server.publisher("policy", like=MODEL)
+    answers: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
+
+    def close(_: object) -> None:
+        try:
+            box_server.close()
+            answers.put(None)
+        except fw.Error as error:
+            answers.put(error)
+
+    with publisher._segment.on_update(close):
+        publisher.publish(MODEL)
+        assert isinstance(answers.get(timeout=30), fw.FailedPrecondition)
+    assert publisher.publish(MODEL) == 2
+    with box_server.publisher("another", like=MODEL) as another:
+        assert another.publish(MODEL) == 1
