@@ -45,7 +45,8 @@ class Lease(
         """The pinned bytes: read-only, in one dimension."""
         if self._data is None:
             raise FailedPrecondition(
-                "use a lease: it has ended; take another one with Segment.lease()"
+                "use a lease: it has ended; take another one with Segment.lease() or"
+                " Subscriber.latest()"
             )
         return self._data
 
