@@ -1,16 +1,48 @@
-"""The part of the page with the papers' own figures."""
+"""The part of the page with the papers' own figures, which ``papers.json`` has.
+
+docs/explanation/papers.md names the papers, and the part of Farwrite that follows each.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from farwrite.run import html_page as page
 from farwrite_bench.report.files import Run
 from farwrite_bench.report.page import subheading
-from farwrite_experiments.papers.ours import measured
-from farwrite_experiments.papers.papers import PAPERS, Paper
+from farwrite_experiments.papers.ours import Wanted, measured
 
 HEADERS = ("quantity", "paper", "the paper's conditions", "this machine")
+
+
+@dataclass(frozen=True)
+class Result:
+    """A figure of a paper."""
+
+    what: str
+    value: str
+    conditions: str
+    """What differs from the conditions of the whole paper."""
+    ours: Wanted
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper, the conditions of all of its figures, and the figures."""
+
+    title: str
+    authors: str
+    conditions: str
+    results: tuple[Result, ...]
+
+
+PAPERS = tuple(
+    Paper(**{**paper, "results": tuple(Result(*result) for result in paper["results"])})
+    for paper in json.loads(Path(__file__).with_name("papers.json").read_text(encoding="utf-8"))
+)
 
 
 def parts(runs: Sequence[Run]) -> Iterator[str]:
@@ -22,14 +54,10 @@ def parts(runs: Sequence[Run]) -> Iterator[str]:
         " compared."
     )
     for paper in PAPERS:
-        yield from _paper(paper, runs)
-
-
-def _paper(paper: Paper, runs: Sequence[Run]) -> Iterator[str]:
-    yield subheading(paper.title)
-    yield page.paragraph(f"{paper.authors}. {paper.conditions}", quiet=True)
-    rows = [
-        [each.what, each.value, each.conditions or "as above", measured(each.ours, runs)]
-        for each in paper.results
-    ]
-    yield page.table(HEADERS, rows, long=[0, 1, 2, 3])
+        yield subheading(paper.title)
+        yield page.paragraph(f"{paper.authors}. {paper.conditions}", quiet=True)
+        rows = [
+            [each.what, each.value, each.conditions or "as above", measured(each.ours, runs)]
+            for each in paper.results
+        ]
+        yield page.table(HEADERS, rows, long=[0, 1, 2, 3])
