@@ -55,10 +55,7 @@ class Value:
 
 
 class Outline:
-    """Records the layers that a network adds.
-
-    The methods that begin with an underscore compute tensors. Here they return None.
-    """
+    """Records the layers that a network adds. It has no tensors."""
 
     def __init__(self) -> None:
         self.layers: list[Layer] = []
@@ -90,18 +87,15 @@ class Outline:
         weights = Variable(f"{name}/w", (*kernel, inputs, outputs))
         offset = Variable(f"{name}/beta" if normalized else f"{name}/b", (outputs,))
         self._add(name, (weights, offset), weights.elements * shape[0] * shape[1], shape)
-        tensor = self._convolution(value.tensor, weights, stride, padding)
-        if normalized:
-            tensor = self._normalized(tensor)
-        return Value(shape, self._offset(tensor, offset, activated))
+        how = (stride, padding, normalized, activated)
+        return self._value(shape, "convolution", value, weights, offset, *how)
 
     def dense(self, value: Value, name: str, outputs: int, *, activated: bool = True) -> Value:
         """Add a fully connected layer behind a flattened value."""
         weights = Variable(f"{name}/w", (math.prod(value.shape), outputs))
         offset = Variable(f"{name}/b", (outputs,))
         self._add(name, (weights, offset), weights.elements, (outputs,))
-        tensor = self._dense(value.tensor, weights)
-        return Value((outputs,), self._offset(tensor, offset, activated))
+        return self._value((outputs,), "dense", value, weights, offset, activated)
 
     def recurrent(self, value: Value, name: str, gates: int, hidden: int) -> Value:
         """Add a recurrent layer over a sequence; the output is its last state.
@@ -120,7 +114,7 @@ class Outline:
         )
         operations = steps * sum(each.elements for each in variables if len(each.shape) == 2)
         self._add(name, variables, operations, (hidden,))
-        return Value((hidden,), self._recurrent(value.tensor, variables, steps, hidden))
+        return self._value((hidden,), "recurrent", value, variables, steps, hidden)
 
     def pool(
         self, value: Value, kernel: int, stride: int, *, padding: str = VALID, mean: bool = False
@@ -132,38 +126,20 @@ class Outline:
             _places(width, kernel, stride, padding),
             channels,
         )
-        return Value(shape, self._pool(value.tensor, kernel, stride, padding, mean))
+        return self._value(shape, "pool", value, kernel, stride, padding, mean)
 
     def joined(self, values: Sequence[Value]) -> Value:
         """Join the channels of several values."""
         channels = sum(value.shape[-1] for value in values)
-        return Value((*values[0].shape[:-1], channels), self._joined([v.tensor for v in values]))
+        return self._value((*values[0].shape[:-1], channels), "joined", *values)
 
     def _add(self, name: str, variables: tuple[Variable, ...], operations: int, to: Shape) -> None:
         self.layers.append(Layer(name, variables, operations, to))
 
-    def _convolution(self, _tensor: Any, _weights: Variable, _stride: int, _padding: str) -> Any:
-        return None
-
-    def _normalized(self, _tensor: Any) -> Any:
-        return None
-
-    def _dense(self, _tensor: Any, _weights: Variable) -> Any:
-        return None
-
-    def _offset(self, _tensor: Any, _offset: Variable, _activated: bool) -> Any:
-        return None
-
-    def _recurrent(
-        self, _tensor: Any, _variables: Sequence[Variable], _steps: int, _hidden: int
-    ) -> Any:
-        return None
-
-    def _pool(self, _tensor: Any, _kernel: int, _stride: int, _padding: str, _mean: bool) -> Any:
-        return None
-
-    def _joined(self, _tensors: Sequence[Any]) -> Any:
-        return None
+    def _value(self, shape: Shape, operation: str, *_: Any) -> Value:
+        """Return the value of this shape that a method of `RealNetwork` computes."""
+        del operation
+        return Value(shape)
 
 
 def _places(size: int, kernel: int, stride: int, padding: str) -> int:

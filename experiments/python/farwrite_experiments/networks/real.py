@@ -37,61 +37,65 @@ class RealNetwork(Outline):
         self._read = read
         self._place = place
 
-    def _here(self) -> AbstractContextManager[Any]:
-        return self._place(max(len(self.layers) - 1, 0))
+    def _value(self, shape: Shape, operation: str, *arguments: Any) -> Value:
+        with self._place(max(len(self.layers) - 1, 0)):
+            return Value(shape, getattr(self, f"_{operation}")(*arguments))
 
-    def _convolution(self, tensor: Any, weights: Variable, stride: int, padding: str) -> Any:
-        with self._here():
-            return self._tf.nn.conv2d(tensor, self._read(weights), stride, padding)
+    def _convolution(
+        self,
+        value: Value,
+        weights: Variable,
+        offset: Variable,
+        stride: int,
+        padding: str,
+        normalized: bool,
+        activated: bool,
+    ) -> Any:
+        tf = self._tf
+        tensor = tf.nn.conv2d(value.tensor, self._read(weights), stride, padding)
+        if normalized:
+            mean, variance = tf.nn.moments(tensor, axes=[0, 1, 2])
+            tensor = (tensor - mean) * tf.math.rsqrt(variance + _EPSILON)
+        return self._moved(tensor, offset, activated)
 
-    def _normalized(self, tensor: Any) -> Any:
-        with self._here():
-            mean, variance = self._tf.nn.moments(tensor, axes=[0, 1, 2])
-            return (tensor - mean) * self._tf.math.rsqrt(variance + _EPSILON)
+    def _dense(self, value: Value, weights: Variable, offset: Variable, activated: bool) -> Any:
+        flat = self._tf.reshape(value.tensor, [-1, weights.shape[0]])
+        return self._moved(self._tf.matmul(flat, self._read(weights)), offset, activated)
 
-    def _dense(self, tensor: Any, weights: Variable) -> Any:
-        with self._here():
-            flat = self._tf.reshape(tensor, [-1, weights.shape[0]])
-            return self._tf.matmul(flat, self._read(weights))
+    def _moved(self, tensor: Any, offset: Variable, activated: bool) -> Any:
+        moved = tensor + self._read(offset)
+        return self._tf.nn.relu(moved) if activated else moved
 
-    def _offset(self, tensor: Any, offset: Variable, activated: bool) -> Any:
-        with self._here():
-            moved = tensor + self._read(offset)
-            return self._tf.nn.relu(moved) if activated else moved
+    def _pool(self, value: Value, kernel: int, stride: int, padding: str, mean: bool) -> Any:
+        pool = self._tf.nn.avg_pool2d if mean else self._tf.nn.max_pool2d
+        return pool(value.tensor, kernel, stride, padding)
 
-    def _pool(self, tensor: Any, kernel: int, stride: int, padding: str, mean: bool) -> Any:
-        with self._here():
-            pool = self._tf.nn.avg_pool2d if mean else self._tf.nn.max_pool2d
-            return pool(tensor, kernel, stride, padding)
-
-    def _joined(self, tensors: Sequence[Any]) -> Any:
-        with self._here():
-            return self._tf.concat(tensors, axis=-1)
+    def _joined(self, *values: Value) -> Any:
+        return self._tf.concat([value.tensor for value in values], axis=-1)
 
     def _recurrent(
-        self, tensor: Any, variables: Sequence[Variable], steps: int, hidden: int
+        self, value: Value, variables: Sequence[Variable], steps: int, hidden: int
     ) -> Any:
         tf = self._tf
         gates = len(variables) // 3
-        with self._here():
-            values = [self._read(variable) for variable in variables]
-            of_input, of_state, offset = (tf.concat(values[part::3], axis=-1) for part in range(3))
-            batch = tf.shape(tensor)[0]
-            sequence = tf.transpose(tf.matmul(tensor, of_input) + offset, [1, 0, 2])
-            zero = tf.zeros([batch, hidden])
-            cell = self._lstm_cell if gates == LSTM_GATES else self._gru_cell
+        values = [self._read(variable) for variable in variables]
+        of_input, of_state, offset = (tf.concat(values[part::3], axis=-1) for part in range(3))
+        batch = tf.shape(value.tensor)[0]
+        sequence = tf.transpose(tf.matmul(value.tensor, of_input) + offset, [1, 0, 2])
+        zero = tf.zeros([batch, hidden])
+        cell = self._lstm_cell if gates == LSTM_GATES else self._gru_cell
 
-            def step(number: Any, state: Any, memory: Any) -> tuple[Any, Any, Any]:
-                return number + 1, *cell(sequence[number], of_state, state, memory)
+        def step(number: Any, state: Any, memory: Any) -> tuple[Any, Any, Any]:
+            return number + 1, *cell(sequence[number], of_state, state, memory)
 
-            _, state, _ = tf.while_loop(
-                lambda number, *_: number < steps,
-                step,
-                (tf.constant(0), zero, zero),
-                maximum_iterations=steps,
-            )
-            state.set_shape([None, hidden])
-            return state
+        _, state, _ = tf.while_loop(
+            lambda number, *_: number < steps,
+            step,
+            (tf.constant(0), zero, zero),
+            maximum_iterations=steps,
+        )
+        state.set_shape([None, hidden])
+        return state
 
     def _lstm_cell(self, given: Any, of_state: Any, state: Any, memory: Any) -> tuple[Any, Any]:
         tf = self._tf
