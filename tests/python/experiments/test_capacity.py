@@ -6,6 +6,7 @@ import json
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 from plan_of import plan_of
 
@@ -13,12 +14,11 @@ from farwrite.errors import InvalidArgument
 from farwrite_bench.cluster.transport import FARWRITE
 from farwrite_experiments.capacity import benchmark
 from farwrite_experiments.capacity.benchmark import BENCHMARK
-from farwrite_experiments.capacity.calibrate import Timed, costs_of
+from farwrite_experiments.capacity.calibrate import PROBES, costs_of
 from farwrite_experiments.capacity.costs import Costs, TransportCosts, read_costs, write_costs
 from farwrite_experiments.capacity.flow import Flow, Work
 from farwrite_experiments.capacity.job import Job, Site, Stage, stages
 from farwrite_experiments.capacity.plan import (
-    Question,
     answers,
     kind_of,
     moves,
@@ -30,7 +30,6 @@ from farwrite_experiments.capacity.published import UNKNOWN
 from farwrite_experiments.capacity.published import rows as published_rows
 from farwrite_experiments.cluster.link import Link
 from farwrite_experiments.networks.network import LSTM, VGG16
-from farwrite_experiments.networks.probes import PROBES
 from farwrite_experiments.train.plan import ONE_PROCESS, Way
 from warm_python import run_python
 
@@ -52,7 +51,7 @@ def test_works_share_a_resource_and_speed_up_when_one_ends() -> None:
     flow = Flow({"link": 10.0})
     assert flow.run([short, long]) == pytest.approx(2.0)
     assert short.ended == pytest.approx(1.0)
-    assert flow.used["link"] == pytest.approx(20.0)
+    assert flow.shares() == pytest.approx({"link": 1.0})
 
 
 def test_works_share_a_resource_by_their_limits() -> None:
@@ -75,7 +74,7 @@ def test_a_work_waits_for_all_that_it_follows() -> None:
     one, other = Work(1.0), Work(2.0)
     end = Work(1.0).after(one, other)
     assert Flow({}).run([one, other]) == pytest.approx(3.0)
-    assert end.began == pytest.approx(2.0)
+    assert end.ended == pytest.approx(3.0)
 
 
 def one_layer(size: int, seconds: float) -> tuple[Stage, ...]:
@@ -137,7 +136,7 @@ def test_a_calibration_finds_the_costs_that_made_its_steps() -> None:
     truth = Costs(2, 1e-10, {"farwrite tcp": TransportCosts(5e-10, 2e9, 3e-5, 2e-5, 5e-4, 8e-4)})
     way = Way(FARWRITE, "tcp")
     steps = {}
-    for key, network in PROBES.items():
+    for network in PROBES:
         job = Job(stages(network.layers, 0.0), 1, 1)
         site = Site(None, 2, one_host=True)
         transport = truth.transports[way.key]
@@ -149,9 +148,9 @@ def test_a_calibration_finds_the_costs_that_made_its_steps() -> None:
             + variables * transport.message_cpu_s
             + 2 * network.bytes * transport.cpu_s_per_byte
         )
-        steps[key] = {
-            ONE_PROCESS.key: Timed(found.local_s, busy),
-            way.key: Timed(found.step_s, busy + more),
+        steps[network.key] = {
+            ONE_PROCESS.key: np.array([found.local_s, busy]),
+            way.key: np.array([found.step_s, busy + more]),
         }
     again = costs_of(steps, [way], cores=2)
     assert again.pass_s_per_byte == pytest.approx(truth.pass_s_per_byte, rel=0.01)
@@ -230,16 +229,9 @@ def test_the_mnist_network_needs_a_time() -> None:
 
 
 def test_the_bottleneck_moves_to_the_servers_link() -> None:
-    question = Question(
-        of_network(LSTM.key, 1, 100.0),
-        (2, 1024),
-        1,
-        Site(LINK, 2, accelerated=True),
-        ("free",),
-        True,
-        1.0,
-    )
-    rows = answers(question, COSTS)
+    workload = of_network(LSTM.key, 1, 100.0)
+    site = Site(LINK, 2, accelerated=True)
+    rows = answers(workload, site, COSTS, workers=(2, 1024), transports=("free",), servers=1)
     assert rows[0]["bottleneck"] == COMPUTATION
     assert rows[1]["bottleneck"].startswith("link")
     assert moves(rows)[0].startswith("free: limited by computation with 2, by link")

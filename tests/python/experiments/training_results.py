@@ -9,11 +9,10 @@ from result_facts import Facts, facts, ratio_of, times_less
 from farwrite_bench.cluster.group import Turn
 from farwrite_experiments.capacity.costs import Costs, TransportCosts
 from farwrite_experiments.capacity.job import Site
-from farwrite_experiments.capacity.plan import Question, answers, of_network
+from farwrite_experiments.capacity.plan import answers, of_network
 from farwrite_experiments.cluster.link import Link
 from farwrite_experiments.scaling.plan import Point, ways
-from farwrite_experiments.scaling.rows import Turns
-from farwrite_experiments.scaling.rows import make_rows as scaling_rows
+from farwrite_experiments.scaling.run import make_rows
 
 _CHEAP = TransportCosts(1e-9, 1e9, 1e-5, 1e-5, 1e-3, 1e-3)
 COSTS = Costs(2, 1e-10, {"grpc": _CHEAP, "farwrite tcp": _CHEAP})
@@ -158,14 +157,14 @@ def scaling() -> Facts:
         point = Point("vgg16", 32, count, Link(10e9))
         seconds = {"grpc": 1.0 + 0.8 * count, "farwrite tcp": 1.0 + 0.5 * count}
         of_way = {key: [Turn([step], [], [], 0.6 * step)] * 2 for key, step in seconds.items()}
-        alone = Turns({"local": [Turn([1.0], [], [], 0.5)]}, together=False, load=0.1)
-        found = Turns(of_way, together=True, load=0.1)
-        rows += scaling_rows(point, ways(["grpc", "farwrite"]), found, alone, COSTS, shaped=True)
+        compared = ways(["grpc", "farwrite"])
+        rows += make_rows(point, compared, of_way, 1.0, COSTS, together=True, load=0.1)
     return facts("scaling", settings={"rounds": 2, "costs": COSTS.facts()}, rows=rows)
 
 
 def plan() -> Facts:
     """Return a result of farwrite plan, by its own predictions."""
     site = Site(Link(10e9), 2, accelerated=True)
-    question = Question(of_network("lstm", 32, None), (1, 8, 64), None, site, ("grpc",), True, 1.0)
-    return facts("plan", settings={"costs": COSTS.facts()}, rows=answers(question, COSTS))
+    workload = of_network("lstm", 32, None)
+    rows = answers(workload, site, COSTS, workers=(1, 8, 64), transports=("grpc",))
+    return facts("plan", settings={"costs": COSTS.facts()}, rows=rows)

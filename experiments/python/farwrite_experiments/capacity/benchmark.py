@@ -24,7 +24,6 @@ from farwrite_experiments.capacity.job import Site
 from farwrite_experiments.capacity.plan import (
     TRANSPORTS,
     WORKERS,
-    Question,
     Workload,
     answers,
     moves,
@@ -100,8 +99,19 @@ def measure(plan: Whole, progress: Progress, logs: Path) -> Facts:
     settings = {"settings": {"costs": costs.facts()}}
     if plan.workload is None:
         return {**settings, "published": list(published_rows(costs))}
-    question = _question(plan.arguments, plan.workload, costs)
-    return {**settings, "rows": answers(question, costs)}
+    wanted = plan.arguments
+    accelerated = wanted.compute_on == "accelerator"
+    rows = answers(
+        plan.workload,
+        Site(wanted.link, wanted.cores or costs.cores, accelerated=accelerated),
+        costs,
+        workers=wanted.workers,
+        transports=wanted.transport,
+        servers=wanted.servers,
+        sync=not wanted.asynchronous,
+        straggler=wanted.straggler,
+    )
+    return {**settings, "rows": rows}
 
 
 def _summary(plan: Whole) -> str:
@@ -114,22 +124,6 @@ def _workload(arguments: argparse.Namespace) -> Workload:
     if arguments.edges is not None:
         return of_edges(arguments.edges, arguments.batch, arguments.compute_ms)
     return of_network(arguments.model, arguments.batch, arguments.compute_ms)
-
-
-def _question(arguments: argparse.Namespace, workload: Workload, costs: Costs) -> Question:
-    return Question(
-        workload,
-        arguments.workers,
-        arguments.servers,
-        Site(
-            arguments.link,
-            arguments.cores or costs.cores,
-            accelerated=arguments.compute_on == "accelerator",
-        ),
-        tuple(arguments.transport or TRANSPORTS),
-        not arguments.asynchronous,
-        arguments.straggler,
-    )
 
 
 def _factor(text: str) -> float:
@@ -186,32 +180,25 @@ def figures(facts: Facts) -> list[str]:
     return [lines(Look(title, "workers", "share", log_x=True, ticks_x=workers), series)]
 
 
-def _published_rows(facts: Facts) -> list[Row]:
-    """Write each published figure, and its prediction where there is one."""
-    found = []
-    for row in facts.get("published", []):
-        shown = {"what": row["what"], "published": row["published"]}
-        if "missing" in row:
-            nothing = {"predicted": None, "error": None}
-            found.append({**shown, **nothing, "conditions": f"not known: {row['missing']}"})
-            continue
-        (low, high), unit = row["predicted"], row["unit"]
-        found.append(
-            {
-                "what": row["what"],
-                "published": f"{row['published']:g}{unit}",
-                "predicted": (
-                    f"{low:.3g}{unit}" if low == high else f"{low:.3g} to {high:.3g}{unit}"
-                ),
-                "error": f"{100 * row['prediction_error']:+.0f} %",
-                "conditions": f"{row['cluster']}; {row['assumption']}",
-            }
-        )
-    return found
+def _published(row: Row) -> str:
+    return f"{row['published']:g}{row['unit']}" if "unit" in row else str(row["published"])
 
 
-def _percent(value: float) -> str:
-    return f"{100 * value:.0f} %"
+def _predicted(row: Row) -> str | None:
+    if "missing" in row:
+        return None
+    (low, high), unit = row["predicted"], row["unit"]
+    return f"{low:.3g}{unit}" if low == high else f"{low:.3g} to {high:.3g}{unit}"
+
+
+def _conditions(row: Row) -> str:
+    if "missing" in row:
+        return f"not known: {row['missing']}"
+    return f"{row['cluster']}; {row['assumption']}"
+
+
+def _percent(value: float, sign: str = "") -> str:
+    return f"{100 * value:{sign}.0f} %"
 
 
 BENCHMARK = Benchmark(
@@ -299,9 +286,19 @@ BENCHMARK = Benchmark(
             lambda facts: facts.get("rows", []),
         ),
         Table(
-            [Column(key, key) for key in ("what", "published", "predicted", "error", "conditions")],
+            (
+                Column("what", "what"),
+                Column("published", _published),
+                Column("predicted", _predicted),
+                Column(
+                    "error",
+                    lambda row: row.get("prediction_error"),
+                    lambda error: _percent(error, "+"),
+                ),
+                Column("conditions", _conditions),
+            ),
             "The papers' clusters",
-            _published_rows,
+            lambda facts: facts.get("published", []),
         ),
     ),
     sentences=lambda facts: moves(facts.get("rows", [])),

@@ -1,7 +1,7 @@
 """Measures the costs of this machine and of its transports, with one server and one worker.
 
-Three artificial networks (`farwrite_experiments.networks.probes`) separate the costs of bytes,
-messages and steps. No network of the papers is part of it.
+Three artificial networks separate the costs of bytes, messages and steps. No network of the papers
+is part of it.
 """
 
 from __future__ import annotations
@@ -10,23 +10,51 @@ import contextlib
 import os
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from farwrite_bench.cluster.group import Turn
 from farwrite_bench.harness.benchmark import Progress, stage
 from farwrite_experiments.capacity.costs import Costs, TransportCosts
 from farwrite_experiments.capacity.job import Job, Site, stages
-from farwrite_experiments.capacity.predict import predict
-from farwrite_experiments.capacity.step import APPLY_PASSES, READ_PASSES, WRITE_PASSES
+from farwrite_experiments.capacity.predict import APPLY_PASSES, READ_PASSES, WRITE_PASSES, predict
 from farwrite_experiments.cluster.machines import Machine
-from farwrite_experiments.networks.probes import BULK, CONTROL, MESSAGES, PROBES
+from farwrite_experiments.networks.network import Network
+from farwrite_experiments.networks.outline import Outline, Value
 from farwrite_experiments.train.cluster import start
 from farwrite_experiments.train.pace import Pace
 from farwrite_experiments.train.plan import EMULATED, ONE_PROCESS, Case, Way
 from farwrite_experiments.train.run import measure
 
+BULK_SIDE = 4096
+"""The side of a square matrix of 64 MiB."""
+SMALL_SIDE = 8
+GATES = 42
+
+
+def _bulk(net: Outline, value: Value, classes: int) -> list[Value]:
+    value = net.dense(value, "first", BULK_SIDE)
+    return [net.dense(value, "second", classes, activated=False)]
+
+
+def _messages(net: Outline, value: Value, _classes: int) -> list[Value]:
+    return [net.recurrent(value, "small", GATES, SMALL_SIDE)]
+
+
+def _control(net: Outline, value: Value, classes: int) -> list[Value]:
+    return [net.dense(value, "only", classes, activated=False)]
+
+
+BULK = Network("probe_bulk", "two matrices of 64 MiB", (BULK_SIDE,), BULK_SIDE, 0.0, _bulk)
+"""Its costs are those of bytes."""
+MESSAGES = Network("probe_messages", "126 small variables", (1, SMALL_SIDE), 1, 0.0, _messages)
+"""Its costs are those of messages: 84 matrices of 256 bytes, and 42 vectors."""
+CONTROL = Network("probe_control", "two numbers", (1,), 1, 0.0, _control)
+"""Its costs are those of a step."""
+PROBES = (BULK, MESSAGES, CONTROL)
 STEPS = {BULK.key: 5, MESSAGES.key: 60, CONTROL.key: 120}
 """Steps of a turn: the kernel counts the time of processors in hundredths of a second."""
 ROUNDS, QUICK_ROUNDS = 5, 1
@@ -37,15 +65,8 @@ LEAST_S = 1e-9
 """What a cost is at least: noise can make a difference of two times negative."""
 
 
-@dataclass(frozen=True)
-class Timed:
-    """The step of a probe over one way."""
-
-    step_s: float
-    busy_s: float
-    """Seconds of processors in a step, of the whole machine."""
-
-
+Timed = npt.NDArray[np.float64]
+"""Of a step of a probe: its seconds, and the seconds that all processors of the machine worked."""
 Steps = Mapping[str, Mapping[str, Timed]]
 """By the key of the probe, and the key of the way."""
 
@@ -68,7 +89,7 @@ def calibrate(
     """
     everything = [ONE_PROCESS, *(way for way in ways if way != ONE_PROCESS)]
     steps: dict[str, dict[str, Timed]] = {}
-    for number, network in enumerate(PROBES.values()):
+    for number, network in enumerate(PROBES):
         case = Case(network.key, EMULATED, 1, servers=1, workers=1, other=network)
         share = stage(report, number, len(PROBES), f"calibration: {network.name}")
         with contextlib.ExitStack() as stack:
@@ -84,48 +105,47 @@ def calibrate(
 
 def _timed(turns: Sequence[Turn]) -> Timed:
     steps = [seconds for turn in turns for seconds in turn.seconds]
-    return Timed(statistics.median(steps), sum(turn.busy_seconds for turn in turns) / len(steps))
+    busy = sum(turn.busy_seconds for turn in turns) / len(steps)
+    return np.array([statistics.median(steps), busy])
 
 
 def costs_of(steps: Steps, ways: Sequence[Way], cores: int | None = None) -> Costs:
     """Compute the costs from the steps of the probes."""
     local = {key: of_probe[ONE_PROCESS.key] for key, of_probe in steps.items()}
     passes = READ_PASSES + WRITE_PASSES + APPLY_PASSES
-    busy = local[BULK.key].busy_s - local[CONTROL.key].busy_s
+    busy = float(local[BULK.key][1] - local[CONTROL.key][1])
     costs = Costs(
         cores=cores or len(os.sched_getaffinity(0)),
         pass_s_per_byte=max(busy / (passes * BULK.bytes), LEAST_S / BULK.bytes),
         transports={},
         measured={
-            key: {way: _facts(timed) for way, timed in of_probe.items()}
+            key: {
+                way: dict(zip(("step_s", "busy_s"), timed.round(6).tolist(), strict=True))
+                for way, timed in of_probe.items()
+            }
             for key, of_probe in steps.items()
         },
     )
     found = {}
     for way in ways:
-        more = {
-            key: Timed(
-                of_probe[way.key].step_s - local[key].step_s,
-                of_probe[way.key].busy_s - local[key].busy_s,
-            )
-            for key, of_probe in steps.items()
-        }
-        found[way.key] = _of_transport(costs, more, steps[BULK.key][way.key].step_s)
+        control, messages, bulk = (
+            steps[probe.key][way.key] - local[probe.key] for probe in (CONTROL, MESSAGES, BULK)
+        )
+        bulk_step_s = float(steps[BULK.key][way.key][0])
+        found[way.key] = _of_transport(costs, control, messages, bulk, bulk_step_s)
     return replace(costs, transports=found)
 
 
-def _of_transport(costs: Costs, more: Mapping[str, Timed], bulk_step_s: float) -> TransportCosts:
+def _of_transport(
+    costs: Costs, control: Timed, messages: Timed, bulk: Timed, bulk_step_s: float
+) -> TransportCosts:
     """Compute the costs of a transport from what its probes take beside those of one process."""
-    control, messages, bulk = (more[probe.key] for probe in (CONTROL, MESSAGES, BULK))
     # Every variable is pulled, and every gradient is pushed.
     few, many, large = (2 * len(probe.variables) for probe in (CONTROL, MESSAGES, BULK))
-    message = max((messages.step_s - control.step_s) / (many - few), LEAST_S)
-    message_cpu = max((messages.busy_s - control.busy_s) / (many - few), LEAST_S)
-    step = max(control.step_s - few * message, LEAST_S)
-    step_cpu = max(control.busy_s - few * message_cpu, LEAST_S)
-    moved = 2 * BULK.bytes
-    cpu = max((bulk.busy_s - step_cpu - large * message_cpu) / moved, LEAST_S / moved)
-    found = TransportCosts(cpu, FASTEST_BYTES_S, message, message_cpu, step, step_cpu)
+    message = np.maximum((messages - control) / (many - few), LEAST_S)
+    step = np.maximum(control - few * message, LEAST_S)
+    cpu = max(float((bulk - step - large * message)[1]), LEAST_S) / (2 * BULK.bytes)
+    found = TransportCosts(cpu, FASTEST_BYTES_S, *message.tolist(), *step.tolist())
     return replace(found, stream_bytes_s=_stream(costs, found, bulk_step_s))
 
 
@@ -143,7 +163,3 @@ def _stream(costs: Costs, transport: TransportCosts, bulk_step_s: float) -> floa
         else:
             fast = middle
     return fast
-
-
-def _facts(timed: Timed) -> dict[str, Any]:
-    return {"step_s": round(timed.step_s, 6), "busy_s": round(timed.busy_s, 6)}

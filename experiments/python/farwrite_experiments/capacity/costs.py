@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from farwrite.errors import InvalidArgument
 
 VERSION = 1
+RDMA, RDMA_BYTES_S = "farwrite rdma", 1e12
+"""A transport that was not measured. An adapter moves bytes by itself, so only the link limits it.
+"""
 
 
 @dataclass(frozen=True)
@@ -51,11 +54,16 @@ class Costs:
     def transport(self, key: str) -> TransportCosts:
         """Return the costs of a transport.
 
+        `RDMA` has Farwrite's control, and no processor's time for bytes.
+
         Raises
         ------
         InvalidArgument
             If it was not calibrated.
         """
+        if key == RDMA:
+            ours = self.transport("farwrite tcp")
+            return replace(ours, cpu_s_per_byte=0.0, stream_bytes_s=RDMA_BYTES_S)
         if key not in self.transports:
             raise InvalidArgument(
                 f"farwrite plan: the calibration has no transport {key}, only"

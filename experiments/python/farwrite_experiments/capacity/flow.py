@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -42,10 +44,8 @@ class Work:
     needs: Mapping[str, float] = field(default_factory=dict)
     delay: float = 0.0
     queue: object = None
-    began: float | None = None
-    """When it began to flow; None before."""
-    ended: float | None = None
-    """When it ended; None before."""
+    ended: float = math.nan
+    """When it ended; no number before."""
     waits_for: int = 0
     next: list[Work] = field(default_factory=list)
 
@@ -64,13 +64,12 @@ class Flow:
     ----------
     capacities : mapping
         How much of each resource there is in a second: bytes of a link, or the processors of a
-        machine. What is not in it is without limit.
+        machine.
     """
 
     def __init__(self, capacities: Mapping[str, float]) -> None:
-        self._capacities = dict(capacities)
-        self.used = dict.fromkeys(capacities, 0.0)
-        """How much of each resource has been used so far."""
+        self._capacities = capacities
+        self._used = dict.fromkeys(capacities, 0.0)
         self.now = 0.0
         self._numbers = itertools.count()
         self._later: list[tuple[float, int, Work]] = []
@@ -91,28 +90,28 @@ class Flow:
             self._step()
         return self.now
 
+    def shares(self) -> dict[str, float]:
+        """Return how much of each resource the works that ended used, as a share of the time."""
+        return {
+            name: self._used[name] / (capacity * self.now) if self.now else 0.0
+            for name, capacity in self._capacities.items()
+        }
+
     def _step(self) -> None:
         rates = self._rates()
         ends = min(
             (left / rates[work] for work, left in self._flowing.items() if rates[work] > 0),
-            default=float("inf"),
+            default=math.inf,
         )
-        until = min(self.now + ends, self._later[0][0] if self._later else float("inf"))
-        assert until < float("inf"), "work that can never flow: a resource of capacity 0"
-        spent = until - self.now
-        self.now = until
-        done = []
+        until = min(self.now + ends, self._later[0][0] if self._later else math.inf)
+        assert until < math.inf, "work that can never flow: a resource of capacity 0"
+        spent, self.now = until - self.now, until
         for work, rate in rates.items():
-            moved = rate * spent
-            for resource, need in work.needs.items():
-                if resource in self.used:
-                    self.used[resource] += need * moved
-            self._flowing[work] -= moved
+            self._flowing[work] -= rate * spent
+        for work, rate in rates.items():
             if self._flowing[work] <= _NOTHING * (rate + work.amount):
-                done.append(work)
-        for work in done:
-            del self._flowing[work]
-            self._end(work)
+                del self._flowing[work]
+                self._end(work)
         while self._later and self._later[0][0] <= self.now:
             self._begin(heapq.heappop(self._later)[2])
 
@@ -123,22 +122,18 @@ class Flow:
         raised = list(self._flowing)
         level = 0.0
         while raised:
-            growth: dict[str, float] = {}
+            growth: dict[str, float] = defaultdict(float)
             for work in raised:
                 for resource, need in work.needs.items():
-                    if resource in left:
-                        growth[resource] = growth.get(resource, 0.0) + need * work.limit
-            more = 1.0 - level
-            scarce = None
-            for resource, rate in growth.items():
-                if rate > 0 and left[resource] / rate < more:
-                    more, scarce = left[resource] / rate, resource
+                    growth[resource] += need * work.limit
+            room = [(left[name] / rate, name) for name, rate in growth.items() if rate > 0]
+            more, scarce = min([(1.0 - level, ""), *room])
             for resource, rate in growth.items():
                 left[resource] = max(left[resource] - more * rate, 0.0)
             level += more
             for work in raised:
                 rates[work] = level * work.limit
-            if scarce is None:
+            if not scarce:
                 break
             empty = {each for each in growth if left[each] <= _NOTHING * self._capacities[each]}
             empty.add(scarce)
@@ -160,7 +155,6 @@ class Flow:
         self._flow(work)
 
     def _flow(self, work: Work) -> None:
-        work.began = self.now
         if work.amount > 0:
             self._flowing[work] = work.amount
         else:
@@ -168,6 +162,8 @@ class Flow:
 
     def _end(self, work: Work) -> None:
         work.ended = self.now
+        for resource, need in work.needs.items():
+            self._used[resource] += need * work.amount
         if work.queue is not None:
             line = self._queues[work.queue]
             line.pop(0)

@@ -43,11 +43,6 @@ class Job:
         """Seconds of a worker's computation in a step."""
         return sum(stage.forward_s + stage.backward_s for stage in self.stages)
 
-    @property
-    def bytes(self) -> int:
-        """Bytes of all variables."""
-        return sum(sum(stage.variables) for stage in self.stages)
-
 
 @dataclass(frozen=True)
 class Site:
@@ -61,6 +56,8 @@ class Site:
     """Whether all machines share the processors of one host."""
     accelerated: bool = False
     """Whether an accelerator computes, so that layers take no processor."""
+    name: str = ""
+    """In words, of a paper's cluster."""
 
 
 def stages(layers: Sequence[Layer], compute_s: float) -> tuple[Stage, ...]:

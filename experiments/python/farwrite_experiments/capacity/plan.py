@@ -7,19 +7,16 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from farwrite.errors import InvalidArgument
-from farwrite_experiments.capacity.costs import Costs
+from farwrite_bench.report.parts import Row
+from farwrite_experiments.capacity.costs import RDMA, Costs
 from farwrite_experiments.capacity.job import FORWARD, Job, Site, Stage, stages
-from farwrite_experiments.capacity.predict import Prediction, predict
-from farwrite_experiments.capacity.published import RDMA, transport
+from farwrite_experiments.capacity.predict import predict
 from farwrite_experiments.networks.network import NETWORKS
 
 TRANSPORTS = ("grpc", "farwrite tcp", "farwrite shm", RDMA)
 WORKERS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -30,20 +27,6 @@ class Workload:
     stages: tuple[Stage, ...]
     samples: int
     """Of a worker's step."""
-
-
-@dataclass(frozen=True)
-class Question:
-    """A workload, and the sizes of the cluster that are compared."""
-
-    workload: Workload
-    workers: tuple[int, ...]
-    servers: int | None
-    """The parameter servers; None has as many as workers."""
-    site: Site
-    transports: tuple[str, ...]
-    sync: bool
-    straggler: float
 
 
 def of_network(key: str, batch: int, compute_ms: float | None) -> Workload:
@@ -105,12 +88,25 @@ def of_edges(path: Path, batch: int, compute_ms: float | None) -> Workload:
     return Workload(path.name, (stage,), batch)
 
 
-def answers(question: Question, costs: Costs) -> list[Row]:
-    """Predict every size of the cluster over every transport."""
+def answers(
+    workload: Workload,
+    site: Site,
+    costs: Costs,
+    *,
+    workers: Sequence[int],
+    transports: Sequence[str],
+    servers: int | None = None,
+    sync: bool = True,
+    straggler: float = 1.0,
+) -> list[Row]:
+    """Predict every number of workers over every transport.
+
+    Without `servers` there are as many as workers.
+    """
     return [
-        _row(question, workers, key, _predict(question, workers, key, costs))
-        for key in question.transports
-        for workers in question.workers
+        _row(workload, site, costs, key, Job(workload.stages, n, servers or n, sync, straggler))
+        for key in transports
+        for n in workers
     ]
 
 
@@ -133,30 +129,19 @@ def kind_of(bottleneck: str) -> str:
     return " ".join(words[:-1]) if words[-1].isdigit() else bottleneck
 
 
-def _predict(question: Question, workers: int, key: str, costs: Costs) -> Prediction:
-    job = Job(
-        question.workload.stages,
-        workers,
-        question.servers or workers,
-        question.sync,
-        question.straggler,
-    )
-    return predict(job, question.site, costs, transport(costs, key))
-
-
-def _row(question: Question, workers: int, key: str, found: Prediction) -> Row:
-    samples = question.workload.samples * workers
+def _row(workload: Workload, site: Site, costs: Costs, key: str, job: Job) -> Row:
+    found = predict(job, site, costs, costs.transport(key))
     return {
-        "workload": question.workload.name,
+        "workload": workload.name,
         "transport": key,
-        "workers": workers,
-        "servers": question.servers or workers,
-        "sync": question.sync,
-        "link": None if question.site.link is None else str(question.site.link),
+        "workers": job.workers,
+        "servers": job.servers,
+        "sync": job.sync,
+        "link": None if site.link is None else str(site.link),
         "step_ms": round(1e3 * found.step_s, 3),
         "local_ms": round(1e3 * found.local_s, 3),
         "exposed_ms": round(1e3 * found.exposed_s, 3),
-        "samples_s": round(samples / found.step_s, 3),
+        "samples_s": round(workload.samples * job.workers / found.step_s, 3),
         "efficiency": round(found.local_s / found.step_s, 4),
         "bottleneck": found.bottleneck,
         "share": round(found.shares[found.bottleneck], 4),

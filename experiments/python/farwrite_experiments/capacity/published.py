@@ -7,40 +7,24 @@ the published figures.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
 
-from farwrite_experiments.capacity.costs import Costs, TransportCosts
+from farwrite_bench.report.parts import Row
+from farwrite_experiments.capacity.costs import RDMA, Costs
 from farwrite_experiments.capacity.job import Job, Site, stages
 from farwrite_experiments.capacity.predict import Prediction, predict
 from farwrite_experiments.cluster.link import Link
 from farwrite_experiments.networks.network import INCEPTION_V3, LSTM, MNIST_MLP, VGG16, Network
 
-RDMA = "farwrite rdma"
 GRPC = "grpc"
-RDMA_BYTES_S = 1e12
-"""An adapter moves bytes by itself, so that only the link limits it."""
-
-Row = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Cluster:
-    """The cluster of a paper."""
-
-    name: str
-    link: Link
-    cores: int
-    accelerated: bool = True
-
-    def site(self) -> Site:
-        """Return it as the model takes it."""
-        return Site(self.link, self.cores, accelerated=self.accelerated)
-
-
-MICROSOFT = Cluster("8 servers, 28 cores, Tesla P100, 100 Gbit/s InfiniBand", Link(100e9), 28)
-HUST_TCP = Cluster("Xeon E5-2670, Tesla K20m, gigabit Ethernet", Link(1e9), 8)
-HUST_RDMA = Cluster("Xeon E5-2670, Tesla K20m, ConnectX-3", Link(40e9), 8)
+MICROSOFT, HUST_TCP, HUST_RDMA = (
+    Site(Link(rate), cores, accelerated=True, name=name)
+    for name, rate, cores in (
+        ("8 servers, 28 cores, Tesla P100, 100 Gbit/s InfiniBand", 100e9, 28),
+        ("Xeon E5-2670, Tesla K20m, gigabit Ethernet", 1e9, 8),
+        ("Xeon E5-2670, Tesla K20m, ConnectX-3", 40e9, 8),
+    )
+)
+"""The clusters."""
 BATCH = 32
 UNKNOWN = (
     ("VGG-16 on 4 nodes beside gRPC", "2.43x", "batch, and the computation's time on a K40m"),
@@ -60,7 +44,6 @@ HUST_SECONDS = (
 )
 """Seconds of 100,000 asynchronous steps of all workers together, with 1 worker and more. The fourth
 figure over RDMA is probably a typing error, and left out."""
-HUST_BATCH = 100
 
 
 def rows(costs: Costs) -> Iterator[Row]:
@@ -70,7 +53,7 @@ def rows(costs: Costs) -> Iterator[Row]:
     for cluster, key, seconds in HUST_SECONDS:
         for workers, published in enumerate(seconds, 1):
             job = Job(stages(MNIST_MLP.layers, 0.0), workers, 1, sync=False)
-            step = predict(job, cluster.site(), costs, transport(costs, key)).step_s
+            step = predict(job, cluster, costs, costs.transport(key)).step_s
             yield _row(
                 f"MNIST, {workers} workers, {STEPS} steps, {key}",
                 cluster,
@@ -106,26 +89,12 @@ def _speed_ups(
 
 def _on_servers(costs: Costs, network: Network, compute: float, count: int) -> Prediction:
     job = Job(stages(network.layers, compute), count, count)
-    return predict(job, MICROSOFT.site(), costs, transport(costs, RDMA))
-
-
-def transport(costs: Costs, key: str) -> TransportCosts:
-    """Return a transport's costs; RDMA has Farwrite's control, and no processor's time for bytes.
-
-    Raises
-    ------
-    InvalidArgument
-        If the calibration lacks it.
-    """
-    if key != RDMA:
-        return costs.transport(key)
-    ours = costs.transport("farwrite tcp")
-    return replace(ours, cpu_s_per_byte=0.0, stream_bytes_s=RDMA_BYTES_S)
+    return predict(job, MICROSOFT, costs, costs.transport(RDMA))
 
 
 def _row(
     what: str,
-    cluster: Cluster,
+    cluster: Site,
     assumption: str,
     published: float,
     predicted: list[float],
