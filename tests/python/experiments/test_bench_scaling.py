@@ -26,8 +26,7 @@ from farwrite_experiments.scaling.plan import (
     points,
     ways,
 )
-from farwrite_experiments.scaling.rows import Turns, make_rows
-from farwrite_experiments.train.plan import ONE_PROCESS
+from farwrite_experiments.scaling.run import make_rows
 
 WAYS = ways(["grpc", "farwrite"])
 
@@ -77,10 +76,7 @@ def test_rows_compare_with_stock_and_with_a_local_run(monkeypatch: pytest.Monkey
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     point = Point("gru", 1, 4, Link(10e9))
     of_way = {"grpc": turns(0.4, 0.1), "farwrite tcp": turns(0.1, 0.19)}
-    alone = Turns({ONE_PROCESS.key: turns(0.05, 0.0)}, together=False, load=0.0)
-    stock, ours = make_rows(
-        point, WAYS, Turns(of_way, together=True, load=0.5), alone, COSTS, shaped=True
-    )
+    stock, ours = make_rows(point, WAYS, of_way, 0.05, COSTS, together=True, load=0.5)
     assert (stock["of_local"], ours["of_local"]) == (0.5, 2.0)
     assert (stock["speedup"], ours["speedup"]) == (1.0, 4.0)
     assert ours["samples_s"] == 40.0

@@ -64,16 +64,16 @@ def on_loopback(count: int) -> list[Machine]:
 
 
 @contextlib.contextmanager
-def machines(count: int, link: Link, logs: Path) -> Iterator[list[Machine]]:
+def machines(count: int, link: Link | None, logs: Path) -> Iterator[list[Machine]]:
     """Make `count` machines around a switch, and remove them.
 
     Parameters
     ----------
     count : int
         The machines.
-    link : Link
+    link : Link, optional
         What joins each of them to the switch. Its rate holds for each direction. Each machine also
-        has a loopback, whose rate nothing limits.
+        has a loopback, whose rate nothing limits. None: all machines are this one.
     logs : Path
         Folder for the output of the switch, where it is our own.
 
@@ -82,6 +82,9 @@ def machines(count: int, link: Link, logs: Path) -> Iterator[list[Machine]]:
     FailedPrecondition
         If `why_no_namespaces` has a reason.
     """
+    if link is None:
+        yield on_loopback(count)
+        return
     with contextlib.ExitStack() as stack:
         inside = [stack.enter_context(Namespace()) for _ in range(count)]
         addresses = [f"{NETWORK}.{number + 1}" for number in range(count)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from farwrite_bench.cluster.plugin import programs
@@ -17,9 +16,9 @@ from farwrite_bench.record import Record
 from farwrite_bench.report.bars import Bar, Group, bars
 from farwrite_bench.report.chart import Series, lines
 from farwrite_bench.report.frame import Look
-from farwrite_bench.report.parts import Facts, Gain, rows_of
+from farwrite_bench.report.parts import Facts, Gain, Row, rows_of
 from farwrite_experiments.capacity.calibrate import QUICK_ROUNDS, ROUNDS
-from farwrite_experiments.capacity.costs import Costs, read_costs
+from farwrite_experiments.capacity.costs import read_costs
 from farwrite_experiments.cluster.link import parse_link
 from farwrite_experiments.cluster.machines import OWN, shaped_by, why_no_namespaces
 from farwrite_experiments.library import MODULE
@@ -39,8 +38,7 @@ from farwrite_experiments.scaling.plan import (
     points,
     ways,
 )
-from farwrite_experiments.scaling.rows import BUSY, Row
-from farwrite_experiments.scaling.run import calibration, run
+from farwrite_experiments.scaling.run import BUSY, calibration, run
 from farwrite_experiments.train.charts import NAMES
 from farwrite_experiments.train.pace import Pace
 
@@ -59,62 +57,47 @@ WITHIN = 0.2
 """How far a prediction may be from the step, as a share of it."""
 
 
-@dataclass(frozen=True)
-class Whole:
-    """A run, the links, and the costs where a file has them."""
-
-    scaling: ScalingPlan
-    batch: int
-    shaped: bool
-    costs: Costs | None
-    calibration_rounds: int
-
-
-def plan(arguments: argparse.Namespace, record: Record) -> Whole:
+def plan(arguments: argparse.Namespace, record: Record) -> ScalingPlan:
     """Make the plan from the options."""
     quick = arguments.quick
     pace = QUICK if quick else SHORT
-    made = ScalingPlan(
-        points(
-            arguments.model or (QUICK_MODELS if quick else MODELS),
-            arguments.batch,
-            arguments.machines,
-            arguments.link,
-        ),
-        ways(arguments.transport or [key for key in TRANSPORTS if key != "staged"]),
-        Pace(arguments.rounds, pace.steps, pace.batches),
-    )
     reason = "--loopback was given" if arguments.loopback else why_no_namespaces()
     if reason is not None:
         record.notes.append(f"no links are shaped, and all machines use the loopback: {reason}")
-    links = {point.link for point in made.points} if reason is None else set()
-    own = sorted(str(link) for link in links if shaped_by(link) == OWN)
+    shaped = set() if reason else set(arguments.link)
+    own = sorted(str(link) for link in shaped if shaped_by(link) == OWN)
     if own:
         record.notes.append(
             f"the kernel cannot shape {', '.join(own)} (it has no tbf, or no netem for a delay), so"
             " a process of the benchmark passes the packets on; it takes time of the processors"
         )
-    known = None if arguments.calibration is None else read_costs(arguments.calibration)
-    return Whole(made, arguments.batch, reason is None, known, QUICK_ROUNDS if quick else ROUNDS)
-
-
-def measure(plan: Whole, progress: Progress, logs: Path) -> Iterator[Facts]:
-    """Measure each point, and yield the rows so far, with the costs that predicted them."""
-    made = plan.scaling
-    costs = plan.costs or calibration(
-        made.ways, plan.calibration_rounds, plan.shaped, progress, logs
+    return ScalingPlan(
+        points(
+            arguments.model or (QUICK_MODELS if quick else MODELS),
+            arguments.batch,
+            arguments.machines,
+            [None if reason else link for link in arguments.link],
+        ),
+        ways(arguments.transport or [key for key in TRANSPORTS if key != "staged"]),
+        Pace(arguments.rounds, pace.steps, pace.batches),
+        None if arguments.calibration is None else read_costs(arguments.calibration),
+        QUICK_ROUNDS if quick else ROUNDS,
     )
-    links = {str(point.link) for point in made.points} if plan.shaped else set()
+
+
+def measure(plan: ScalingPlan, progress: Progress, logs: Path) -> Iterator[Facts]:
+    """Measure each point, and yield the rows so far, with the costs that predicted them."""
+    costs = plan.costs or calibration(plan, progress, logs)
     settings = {
-        "machines": sorted({point.machines for point in made.points}),
-        "links": sorted(links),
-        "batch": plan.batch,
-        "rounds": made.pace.rounds,
+        "machines": sorted({point.machines for point in plan.points}),
+        "links": sorted({str(point.link) for point in plan.points if point.link}),
+        "batch": plan.points[0].batch,
+        "rounds": plan.pace.rounds,
         "malloc": MALLOC,
         "costs": costs.facts(),
     }
     rows: list[Row] = []
-    for more in run(made, costs, plan.shaped, progress, logs):
+    for more in run(plan, costs, progress, logs):
         rows.extend(more)
         yield {"settings": settings, "rows": rows}
 
@@ -206,7 +189,7 @@ BENCHMARK = Benchmark(
     " predicted by the model of farwrite plan. Needs TensorFlow.",
     title="Scaling: more machines, with shaped links",
     needs=("tensorflow",),
-    libraries=lambda plan: [*programs([way.transport for way in plan.scaling.ways]), MODULE],
+    libraries=lambda plan: [*programs([way.transport for way in plan.ways]), MODULE],
     options=(
         chosen("--model", [network.key for network in SIX], ", ".join(MODELS), filled=False),
         chosen("--transport", TRANSPORTS, "grpc, farwrite", filled=False),
@@ -241,8 +224,8 @@ BENCHMARK = Benchmark(
     ),
     plan=plan,
     measure=measure,
-    seconds=lambda plan: expected_seconds(plan.scaling),
-    summary=lambda plan: f"{plan.scaling.pace.rounds} rounds of one step",
+    seconds=expected_seconds,
+    summary=lambda plan: f"{plan.pace.rounds} rounds of one step",
     settings=lambda _: {},
     notes=lambda _: NOTES,
     tables=(

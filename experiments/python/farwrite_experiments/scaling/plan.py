@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from farwrite_bench.cluster.transport import FARWRITE, GRPC, STAGED
+from farwrite_experiments.capacity.costs import Costs
 from farwrite_experiments.cluster.link import Link
 from farwrite_experiments.networks.network import INCEPTION_V3, LSTM, VGG16
 from farwrite_experiments.train.pace import FIRST_STEPS, Pace
@@ -37,7 +38,8 @@ class Point:
     model: str
     batch: int
     machines: int
-    link: Link
+    link: Link | None
+    """None: nothing is shaped, and all machines use this one's loopback."""
 
     @property
     def case(self) -> Case:
@@ -49,6 +51,11 @@ class Point:
         """The purely local run: one worker's steps in one process."""
         return Case(self.model, EMULATED, self.batch, 1, 1)
 
+    @property
+    def compute_s(self) -> float:
+        """Seconds of a worker's computation in a step."""
+        return (self.case.compute_ms or 0.0) / 1e3
+
 
 @dataclass(frozen=True)
 class ScalingPlan:
@@ -57,10 +64,13 @@ class ScalingPlan:
     points: tuple[Point, ...]
     ways: tuple[Way, ...]
     pace: Pace
+    costs: Costs | None = None
+    """From which each step is predicted; None measures them first."""
+    calibration_rounds: int = 0
 
 
 def points(
-    models: Sequence[str], batch: int, machines: Sequence[int], links: Sequence[Link]
+    models: Sequence[str], batch: int, machines: Sequence[int], links: Sequence[Link | None]
 ) -> tuple[Point, ...]:
     """Return all points, those of one network together."""
     return tuple(
@@ -80,14 +90,10 @@ def ways(transports: Sequence[str]) -> tuple[Way, ...]:
 def expected_seconds(plan: ScalingPlan) -> float:
     """Estimate the time of a run on two processors."""
     steps = plan.pace.rounds * plan.pace.steps + FIRST_STEPS
-    seconds = CALIBRATION_SECONDS
-    seconds += steps * sum({point.model: _compute(point) for point in plan.points}.values())
+    alone = {point.model: point.compute_s for point in plan.points}
+    seconds = CALIBRATION_SECONDS + steps * sum(alone.values())
     for point in plan.points:
         moving = NS_PER_BYTE * 1e-9 * point.case.network.bytes * point.machines
-        for _ in plan.ways:
-            seconds += START_SECONDS * point.machines + steps * (_compute(point) + moving)
+        of_way = START_SECONDS * point.machines + steps * (point.compute_s + moving)
+        seconds += len(plan.ways) * of_way
     return seconds
-
-
-def _compute(point: Point) -> float:
-    return (point.case.compute_ms or 0.0) / 1e3
