@@ -11,8 +11,8 @@ from result_files import step
 
 from farwrite.cli import parser
 from farwrite.errors import FailedPrecondition
-from farwrite_experiments.reproduce import command as reproduce
-from farwrite_experiments.reproduce.parts import PARTS, command, expected
+from farwrite_experiments import reproduce
+from farwrite_experiments.reproduce import PARTS
 
 CHOSEN = [part.name for part in PARTS[:3]]
 
@@ -105,14 +105,14 @@ def test_short_and_long_runs_are_not_mixed(tmp_path: Path, ran: list[str]) -> No
 @pytest.mark.parametrize("quick", [False, True])
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
 def test_the_words_of_a_part_are_a_command(part: Any, quick: bool) -> None:
-    words = [*command(part, quick=quick), "--json", "x.json"]
+    words = [*part.command(quick=quick), "--json", "x.json"]
     arguments = parser().parse_args(words)
     # The sizes are counted and not timed, so they have no short run.
     assert part.name == "sizes" or arguments.quick == quick
 
 
 def test_no_part_takes_longer_than_ten_minutes_and_a_quick_run_less_than_twenty() -> None:
-    assert max(expected(part, quick=False) for part in PARTS) <= 600
-    assert sum(expected(part, quick=True) for part in PARTS) < 20 * 60
+    assert max(part.expected(quick=False) for part in PARTS) <= 600
+    assert sum(part.expected(quick=True) for part in PARTS) < 20 * 60
     assert len({part.name for part in PARTS}) == len(PARTS)
     assert reproduce.OUTPUT != reproduce.QUICK_OUTPUT

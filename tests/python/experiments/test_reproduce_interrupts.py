@@ -33,7 +33,7 @@ NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL)
 CLEAN_UP = "time.sleep(1.5); interrupts.write_text(interrupts.read_text() + ' clean'); break"
 STARTER = """
 import signal, sys
-from farwrite_experiments.reproduce.program import run_to_end
+from farwrite_experiments.reproduce import run_to_end
 signal.signal(signal.SIGINT, getattr(signal, sys.argv.pop(1)))
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
 run_to_end([sys.executable, *sys.argv[1:]], sys.stdout)

@@ -1,1 +1,0 @@
-"""``farwrite reproduce``: the papers' experiments one after the other, and one page of results."""
