@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,67 +60,54 @@ COLOURS = {
 """The keys of a chart's colours, by transport."""
 
 
-@dataclass(frozen=True)
-class Whole:
-    """A prediction, and the costs that it needs."""
-
-    arguments: argparse.Namespace
-    workload: Workload | None
-    """None predicts what the papers measured."""
-    costs: Costs | None
-    """None measures them."""
-    path: Path
-    """Of the file with the costs."""
-
-    @property
-    def keeps(self) -> bool:
-        """Whether measured costs go to the file: a short calibration would pass for a good one."""
-        return not self.arguments.quick or self.arguments.calibration is not None
+def plan(arguments: Namespace, _: Record) -> Namespace:
+    """Add to the options what they ask for, and the costs of this machine if a file has them."""
+    arguments.workload = None if arguments.published else _workload(arguments)
+    arguments.path = arguments.calibration or cache_folder() / "calibration.json"
+    known = arguments.path.exists() and not arguments.calibrate
+    if not known:
+        require("farwrite plan --calibrate", "tensorflow")
+    arguments.costs = read_costs(arguments.path) if known else None
+    return arguments
 
 
-def plan(arguments: argparse.Namespace, _: Record) -> Whole:
-    """Make the plan from the options, and read the costs of this machine if a file has them."""
-    workload = None if arguments.published else _workload(arguments)
-    path: Path = arguments.calibration or cache_folder() / "calibration.json"
-    if path.exists() and not arguments.calibrate:
-        return Whole(arguments, workload, read_costs(path), path)
-    require("farwrite plan --calibrate", "tensorflow")
-    return Whole(arguments, workload, None, path)
+def _keeps(plan: Namespace) -> bool:
+    """Whether measured costs go to the file: a short calibration would pass for a good one."""
+    return not plan.quick or plan.calibration is not None
 
 
-def measure(plan: Whole, progress: Progress, logs: Path) -> Facts:
+def measure(plan: Namespace, progress: Progress, logs: Path) -> Facts:
     """Measure the costs where none are known, and predict."""
-    costs = plan.costs
+    costs: Costs | None = plan.costs
     if costs is None:
-        rounds = QUICK_ROUNDS if plan.arguments.quick else ROUNDS
+        rounds = QUICK_ROUNDS if plan.quick else ROUNDS
         costs = calibrate(WAYS, rounds, None, logs, progress)
-        if plan.keeps:
+        if _keeps(plan):
             write_costs(plan.path, costs)
     settings = {"settings": {"costs": costs.facts()}}
     if plan.workload is None:
         return {**settings, "published": list(published_rows(costs))}
-    wanted = plan.arguments
-    accelerated = wanted.compute_on == "accelerator"
+    accelerated = plan.compute_on == "accelerator"
     rows = answers(
         plan.workload,
-        Site(wanted.link, wanted.cores or costs.cores, accelerated=accelerated),
+        Site(plan.link, plan.cores or costs.cores, accelerated=accelerated),
         costs,
-        workers=wanted.workers,
-        transports=wanted.transport,
-        servers=wanted.servers,
-        sync=not wanted.asynchronous,
-        straggler=wanted.straggler,
+        workers=plan.workers,
+        transports=plan.transport,
+        servers=plan.servers,
+        sync=not plan.asynchronous,
+        straggler=plan.straggler,
     )
     return {**settings, "rows": rows}
 
 
-def _summary(plan: Whole) -> str:
+def _summary(plan: Namespace) -> str:
     if plan.costs is not None:
         return f"the costs of {plan.path}"
-    return f"the costs of this machine are in {plan.path}" if plan.keeps else "measured costs"
+    return f"the costs of this machine are in {plan.path}" if _keeps(plan) else "measured costs"
 
 
-def _workload(arguments: argparse.Namespace) -> Workload:
+def _workload(arguments: Namespace) -> Workload:
     if arguments.edges is not None:
         return of_edges(arguments.edges, arguments.batch, arguments.compute_ms)
     return of_network(arguments.model, arguments.batch, arguments.compute_ms)
