@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from types import TracebackType
 from typing import TypeVar
 
 from farwrite.errors import FailedPrecondition
@@ -19,7 +19,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 Answer = TypeVar("Answer")
 
 
-class Namespace:
+class Namespace(contextlib.ExitStack):
     """An empty network of its own, without a way to any other. Needs root.
 
     The kernel removes it, with all of its interfaces, when this object is closed and the last
@@ -32,12 +32,11 @@ class Namespace:
     """
 
     def __init__(self) -> None:
-        self._descriptor = _in_thread(_make)
-
-    @property
-    def path(self) -> str:
+        super().__init__()
+        descriptor = in_thread(_make)
+        self.callback(os.close, descriptor)
+        self.path = f"/proc/{os.getpid()}/fd/{descriptor}"
         """The file that stands for it, for `enter` and for ``ip``, as long as it is open here."""
-        return f"/proc/{os.getpid()}/fd/{self._descriptor}"
 
     def run(self, *command: str) -> str:
         """Run a command inside, and return its output.
@@ -47,39 +46,14 @@ class Namespace:
         FailedPrecondition
             If it fails. The message has its errors.
         """
-
-        def inside() -> subprocess.CompletedProcess[str]:
-            enter(self.path)
-            return subprocess.run(command, capture_output=True, text=True, check=False)
-
-        ended = _in_thread(inside)
+        inside = ["nsenter", f"--net={self.path}", "--", *command]
+        ended = subprocess.run(inside, capture_output=True, text=True, check=False)
         if ended.returncode != 0:
             raise FailedPrecondition(
                 f"bench: `{' '.join(command)}` failed in a network namespace:"
                 f" {ended.stderr.strip()}"
             )
         return ended.stdout
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it has not been closed."""
-        return self._descriptor >= 0
-
-    def close(self) -> None:
-        """Let the kernel remove it."""
-        os.close(self._descriptor)
-        self._descriptor = -1
-
-    def __enter__(self) -> Namespace:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def enter(path: str) -> None:
@@ -111,7 +85,7 @@ def _check(status: int, what: str) -> None:
         raise FailedPrecondition(f"bench: cannot {what}: {reason}; run it as root")
 
 
-def _in_thread(work: Callable[[], Answer]) -> Answer:
+def in_thread(work: Callable[[], Answer]) -> Answer:
     """Do work in a new thread, because only the thread that enters a namespace is moved."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(work).result()
