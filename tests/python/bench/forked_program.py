@@ -9,10 +9,12 @@ from multiprocessing.connection import Connection
 
 
 def main(control: Connection) -> None:
-    """Answer with facts of this process; fail, or be busy for minutes, if asked to."""
+    """Answer with facts of this process; fail, end, or be busy for minutes, if asked to."""
     print("begun", flush=True)
     while True:
         order = control.recv()
+        if order == "end":
+            os._exit(0)
         if order == "fail":
             raise ValueError("as asked")
         control.send((os.getpid(), os.environ.get("FORKED_TEST"), "tensorflow" in sys.modules))

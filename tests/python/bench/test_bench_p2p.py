@@ -112,17 +112,17 @@ def test_the_sender_is_gone_after_a_run(tmp_path):
     with bench_pair.Pair(SETUP, tmp_path / "log") as pair:
         child = pair._child._process
         pair.run(PHASE)
-        assert child.poll() is None
-    assert child.poll() == 0
+        assert child.exitcode is None
+    assert child.exitcode == 0
 
 
 def test_a_sender_that_dies_is_an_error_and_leaves_nothing(tmp_path):
     with pytest.raises(Error), bench_pair.Pair(SETUP, tmp_path / "log") as pair:
         child = pair._child._process
         child.kill()
-        child.wait()
+        child.join()
         pair.run(PHASE)
-    assert child.poll() is not None
+    assert child.exitcode is not None
 
 
 def test_a_phase_that_does_not_fit_is_refused_by_both_sides(tmp_path):

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import tensorflow
 
-from farwrite_bench.cluster import child
 from farwrite_experiments import library
 from farwrite_experiments.rpc_over_fabric import PEERS, RPC_OVER_FABRIC
 
@@ -193,7 +192,7 @@ def digest(results: Any) -> str:
     return found.hexdigest()
 
 
-def _main(control: Connection) -> None:
+def main(control: Connection) -> None:
     control.send("ready")
     while True:
         name, target = control.recv()
@@ -203,7 +202,3 @@ def _main(control: Connection) -> None:
         except tf.errors.OpError as error:
             answer = f"{type(error).__name__}: {error.message}"
         control.send(answer)
-
-
-if __name__ == "__main__":
-    child.run(_main)

@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import os
 import re
-import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -39,8 +38,8 @@ class Pair:
     def restart(self, job: str) -> None:
         """Kill the server of a job, and start it again."""
         at = JOBS.index(job)
-        self.servers[at]._process.send_signal(signal.SIGKILL)
-        self.servers[at]._process.wait()
+        self.servers[at]._process.kill()
+        self.servers[at]._process.join()
         self.servers[at] = self.start(job)
         self.servers[at].receive()
 
@@ -187,7 +186,7 @@ def test_a_killed_peer_ends_the_step(tmp_path: Path, client: Task, run: Run, fab
         producer, consumer = started.servers
         while _requests(consumer) <= MANY:  # until the tensor is waited for
             pass
-        producer._process.send_signal(signal.SIGKILL)
+        producer._process.kill()
         answer = str(client.receive())
     assert re.match(USUAL_ERRORS, answer), answer
 

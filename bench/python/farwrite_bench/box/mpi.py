@@ -19,9 +19,10 @@ import numpy as np
 
 from farwrite import box
 from farwrite_bench._native import copy
+from farwrite_bench.box import process
 from farwrite_bench.box.openmpi import load_mpi, run_rank
 from farwrite_bench.box.pages import Floats, filled
-from farwrite_bench.box.process import Turn, follow
+from farwrite_bench.box.process import Turn
 from farwrite_bench.box.worker import DELTA, worker_turn
 
 SERVER = 0
@@ -227,7 +228,7 @@ def _nap_until_done(request: Any) -> None:
 
 def _follow(control: Connection) -> None:
     load_mpi()
-    follow(control)
+    process.main(control)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The processes that ``bench box`` measures, and the orders to them.
 
-A process opens turns, of which it runs one at a time: ``python -m farwrite_bench.box.process``. The
-ranks of MPI follow the same orders.
+A process is a `Task` of this module. It opens turns, of which it runs one at a time. The ranks of
+MPI follow the same orders.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from farwrite import box
-from farwrite_bench.cluster import child
 from farwrite_bench.cluster.control import Control
 from farwrite_bench.cluster.process import Task
 from farwrite_bench.sizes import MIB
@@ -74,7 +73,7 @@ class Close:
     way: str
 
 
-def follow(control: Connection) -> None:
+def main(control: Connection) -> None:
     """Follow orders until the command closes the connection."""
     opened: dict[str, tuple[ExitStack, Turn]] = {}
     answer: object = None
@@ -160,9 +159,3 @@ def serving(logs: Path, make: Callable[..., Any], *arguments: object) -> Iterato
     """Open a turn in a new process until the end of the block; yields its place."""
     with processes(1, logs, "server") as server, opened(server, "server", make, *arguments) as at:
         yield at
-
-
-if __name__ == "__main__":
-    from farwrite_bench.box import process  # whose classes are those of the orders
-
-    child.run(process.follow)

@@ -1,4 +1,4 @@
-"""A task that keeps one core busy: ``python -m farwrite_bench.cluster.busy``.
+"""A task that keeps one core busy: a `Task` of this module.
 
 Its first message is the number of the core. It answers when it runs there, and computes until the
 parent closes the control pipe or ends.
@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from farwrite_bench.cluster import child
 from farwrite_bench.cluster.process import Task
 
 _TURNS = 100_000
@@ -34,14 +33,11 @@ def busy_cores(count: int, logs: Path) -> Iterator[None]:
         yield
 
 
-def _main(control: Connection) -> None:
+def main(control: Connection) -> None:
+    """Compute until the parent closes the control pipe."""
     core: int = control.recv()
     os.sched_setaffinity(0, {core})
     control.send("busy")
     while not control.poll():
         for _ in range(_TURNS):
             pass
-
-
-if __name__ == "__main__":
-    child.run(_main)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
+import multiprocessing
 import os
 import signal
 import sys
+import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import NoReturn
@@ -22,23 +25,29 @@ class Failure:
     message: str
 
 
-def run(main: Callable[[Connection], None]) -> NoReturn:
-    """Run `main` as `serve` does, in a process that was started by itself.
+def begin(
+    module: str,
+    environment: Mapping[str, str],
+    log: str,
+    control: Connection,
+    first: Callable[[], object] | None,
+) -> NoReturn:
+    """Run the function ``main`` of a module, in a process that `Task` started.
 
-    The first argument of the command line is the pipe's descriptor, the second the parent's id.
+    Then exit at once, because TensorFlow's exit may hang.
     """
-    descriptor, parent = int(sys.argv[1]), int(sys.argv[2])
     end_with_parent(signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
-    serve(main, Connection(descriptor))
-
-
-def serve(main: Callable[[Connection], None], control: Connection) -> NoReturn:
-    """Run `main` with the control pipe, then exit at once, because TensorFlow's exit may hang."""
+    if first is not None:
+        first()
+    threading.Thread(target=_end_with_starter, name="end with starter", daemon=True).start()
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    for stream in (1, 2):
+        os.dup2(output, stream)
+    os.close(output)
+    os.environ.update(environment)
     status = 0
     try:
-        main(control)
+        importlib.import_module(module).main(control)
     except (EOFError, BrokenPipeError):
         pass  # the parent closed the pipe: the work is done
     except BaseException as error:
@@ -48,6 +57,17 @@ def serve(main: Callable[[Connection], None], control: Connection) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
+
+
+def _end_with_starter() -> None:
+    """End this process when the one that started the task ends.
+
+    The kernel's signal comes when the process that forks ends, and that one waits for its tasks.
+    """
+    starter = multiprocessing.parent_process()
+    assert starter is not None, "tasks are started by multiprocessing"
+    starter.join()
+    os._exit(1)
 
 
 def end_with_parent(number: signal.Signals) -> None:

@@ -7,37 +7,28 @@ that a process may fork behind it.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import multiprocessing
 import os
-import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping
-from multiprocessing import Pipe, forkserver
-from multiprocessing.connection import Connection
+from multiprocessing import forkserver
 from pathlib import Path
-from types import TracebackType
+from typing import Any
 
 from farwrite.errors import Internal
-from farwrite_bench.cluster import child
-from farwrite_bench.cluster.control import Control
-from farwrite_bench.cluster.process import END_SECONDS, QUIET
-
-_CONTEXT = multiprocessing.get_context("forkserver")
-
+from farwrite_bench.cluster.process import QUIET, Task, added_variables
 
 _imported: dict[str, str] | None = None
 """What `import_tensorflow` set; None before it."""
 
 
-class ForkedTask(Control):
-    """A child process that runs the function ``main`` of a module with a control pipe.
+class ForkedTask(Task):
+    """A `Task` that is forked from a process which has imported TensorFlow.
 
-    It has the parameters and the use of `farwrite_bench.cluster.process.Task`. The first one starts
-    the process that they are forked from, unless `import_tensorflow` did so. It calls `first`,
-    which can be pickled, before it has a second thread.
+    The first one starts that process, unless `import_tensorflow` did so.
     """
+
+    context: Any = multiprocessing.get_context("forkserver")
 
     def __init__(
         self,
@@ -48,35 +39,9 @@ class ForkedTask(Control):
         *,
         first: Callable[[], object] | None = None,
     ) -> None:
-        self.name = name
-        log.parent.mkdir(parents=True, exist_ok=True)
-        log.touch()
         if _imported is None:
             import_tensorflow({}, log.parent / "tensorflow.log")
-        ours, theirs = Pipe()
-        super().__init__(ours, f"task {name}", log)
-        with theirs:
-            self._process = _CONTEXT.Process(
-                target=_begin,
-                args=(module, dict(environment), str(log), theirs, first),
-                daemon=True,
-            )
-            self._process.start()
-
-    def __enter__(self) -> ForkedTask:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-        self._process.join(END_SECONDS if kind is None else 0.2)
-        if self._process.exitcode is None:
-            self._process.kill()
-            self._process.join()
+        super().__init__(name, module, environment, log, first=first)
 
 
 def import_tensorflow(environment: Mapping[str, str], log: Path) -> None:
@@ -102,20 +67,9 @@ def import_tensorflow(environment: Mapping[str, str], log: Path) -> None:
         return
     _imported = dict(environment)
     log.parent.mkdir(parents=True, exist_ok=True)
-    _CONTEXT.set_forkserver_preload(["tensorflow"])
-    with _variables({**QUIET, **environment}), _errors_to(log):
+    ForkedTask.context.set_forkserver_preload(["tensorflow"])
+    with added_variables({**QUIET, **environment}), _errors_to(log):
         forkserver.ensure_running()
-
-
-@contextlib.contextmanager
-def _variables(added: Mapping[str, str]) -> Iterator[None]:
-    before = dict(os.environ)
-    os.environ.update(added)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
 
 
 @contextlib.contextmanager
@@ -129,34 +83,3 @@ def _errors_to(log: Path) -> Iterator[None]:
     finally:
         os.dup2(kept, 2)
         os.close(kept)
-
-
-def _begin(
-    module: str,
-    environment: Mapping[str, str],
-    log: str,
-    control: Connection,
-    first: Callable[[], object] | None,
-) -> None:
-    child.end_with_parent(signal.SIGKILL)
-    if first is not None:
-        first()
-    threading.Thread(target=_end_with_starter, name="end with starter", daemon=True).start()
-    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    for stream in (1, 2):
-        os.dup2(output, stream)
-    os.close(output)
-    os.environ.update(environment)
-    child.serve(importlib.import_module(module).main, control)
-
-
-def _end_with_starter() -> None:
-    """End this process when the one that started the task ends.
-
-    The kernel's signal comes only when the process that forks ends, and that one waits for its
-    tasks.
-    """
-    starter = multiprocessing.parent_process()
-    assert starter is not None, "tasks are started by multiprocessing"
-    starter.join()
-    os._exit(1)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
 import random
 import re
 import socket
-import subprocess
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing import Pipe
 from pathlib import Path
-from types import TracebackType
+from typing import TYPE_CHECKING, Any
 
 from farwrite.errors import InvalidArgument, ResourceExhausted
+from farwrite_bench.cluster import child
 from farwrite_bench.cluster.control import Control
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 END_SECONDS = 5.0
 QUIET = {
@@ -41,50 +44,65 @@ PORTS_TRIED = 500
 
 
 class Task(Control):
-    """A child process that runs a module's main function with a control pipe.
+    """A child process that runs the function ``main`` of a module with a control pipe.
 
     Parameters
     ----------
     name : str
         Name in messages.
     module : str
-        Module for ``python -m``; it calls `farwrite_bench.cluster.child.run`.
+        The module.
     environment : mapping
         Variables that are added to the environment of this process.
     log : Path
         File for the child's standard output and error.
+    first : callable, optional
+        What the child calls before it has a second thread. It can be pickled.
     """
 
-    def __init__(self, name: str, module: str, environment: Mapping[str, str], log: Path) -> None:
+    context: Any = multiprocessing.get_context("spawn")
+    """How the process starts."""
+
+    def __init__(
+        self,
+        name: str,
+        module: str,
+        environment: Mapping[str, str],
+        log: Path,
+        *,
+        first: Callable[[], object] | None = None,
+    ) -> None:
         self.name = name
         log.parent.mkdir(parents=True, exist_ok=True)
+        log.touch()
         ours, theirs = Pipe()
         super().__init__(ours, f"task {name}", log)
-        with theirs, log.open("wb") as output:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", module, str(theirs.fileno()), str(os.getpid())],
-                env={**os.environ, **QUIET, **environment},
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                pass_fds=[theirs.fileno()],
-            )
+        with theirs, added_variables({**QUIET, **environment}):
+            arguments = (module, dict(environment), str(log), theirs, first)
+            self._process = self.context.Process(target=child.begin, args=arguments, daemon=True)
+            self._process.start()
 
-    def __enter__(self) -> Task:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close()
-        try:
-            self._process.wait(END_SECONDS if kind is None else 0.2)
-        except subprocess.TimeoutExpired:
+        self._process.join(END_SECONDS if kind is None else 0.2)
+        if self._process.exitcode is None:
             self._process.kill()
-            self._process.wait()
+            self._process.join()
+
+
+@contextlib.contextmanager
+def added_variables(added: Mapping[str, str]) -> Iterator[None]:
+    """Add variables to the environment, which processes that start in the block inherit."""
+    before = dict(os.environ)
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def _port_range() -> Sequence[int]:

@@ -1,17 +1,15 @@
-"""A task that only runs a server, as a `Task` or a `ForkedTask`.
+"""A task that only runs a server, as a `Task` or a `ForkedTask`; and how every task answers.
 
-Its first message is a `Seat`, and it answers with its readings when the server runs. Every later
-message is a `Look`, which it answers with readings. It ends when the parent closes the control
-pipe.
+Its first message is a `Seat`. It answers with its readings when the server runs.
 """
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, NoReturn
 
-from farwrite_bench.cluster import child
 from farwrite_bench.cluster.readings import read
 from farwrite_bench.cluster.seat import Look, Seat, start_server
 from farwrite_bench.cluster.transport import load_plugin
@@ -22,15 +20,18 @@ def main(control: Connection) -> None:
     seat: Seat = control.recv()
     load_plugin(seat.transport)
     tf: Any = importlib.import_module("tensorflow")
-    _answer(control, seat.task, start_server(tf, seat))
+    _server = start_server(tf, seat)
+    answer(control, seat.task)
 
 
-def _answer(control: Connection, task: str, _server: object) -> None:
-    order = Look()
+def answer(
+    control: Connection, task: str, act: Callable[[Any], object] = lambda order: order
+) -> NoReturn:
+    """Send readings, and answer the parent's orders until it closes the control pipe.
+
+    A `Look` is answered with readings, and any other order with what `act` returns of it.
+    """
+    order: object = Look()
     while True:
-        control.send(read(task, order.memory))
+        control.send(read(task, order.memory) if isinstance(order, Look) else act(order))
         order = control.recv()
-
-
-if __name__ == "__main__":
-    child.run(main)

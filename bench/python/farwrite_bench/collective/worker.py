@@ -13,6 +13,7 @@ from farwrite.errors import Internal
 from farwrite_bench.cluster.group import Take, Turn
 from farwrite_bench.cluster.readings import read
 from farwrite_bench.cluster.seat import Seat
+from farwrite_bench.cluster.server import answer
 from farwrite_bench.cluster.transport import load_plugin
 from farwrite_bench.tensor.graph import timed
 
@@ -28,13 +29,14 @@ def main(control: Connection) -> None:
     """
     seat, elements = control.recv()
     step = _step(seat, elements)
-    control.send(read(seat.task))
-    while True:
-        order: Take = control.recv()
+
+    def turn(order: Take) -> Turn:
         timed(step, WARM_UP_STEPS)
         before = read(seat.task)
         seconds = timed(step, order.count)
-        control.send(Turn(seconds, [before], [read(seat.task)]))
+        return Turn(seconds, [before], [read(seat.task)])
+
+    answer(control, seat.task, turn)
 
 
 def _step(seat: Seat, elements: int) -> Callable[[], None]:

@@ -1,6 +1,6 @@
 """Two processes that measure together: this process receives, and a child sends.
 
-``python -m farwrite_bench.p2p.pair`` is the child.
+A `Task` of this module is the child.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Any, cast
 
 from farwrite.errors import Error
 from farwrite_bench._native import Kind, Op, Peer, Role, stage_bytes
-from farwrite_bench.cluster.child import run
 from farwrite_bench.cluster.process import Task
 
 POLLING_SPIN_SECONDS = 1.0
@@ -165,7 +164,7 @@ def _tuned(sockets: list[socket.socket]) -> list[int]:
     return [each.fileno() for each in sockets]
 
 
-def _follow(control: Connection) -> None:
+def main(control: Connection) -> None:
     """Run the phases that the parent orders, until it closes the pipe."""
     settings, path, endpoint, port = control.recv()
     setup = Setup(**settings)
@@ -184,7 +183,3 @@ def _follow(control: Connection) -> None:
     except EOFError:
         peer.close()
         raise
-
-
-if __name__ == "__main__":
-    run(_follow)

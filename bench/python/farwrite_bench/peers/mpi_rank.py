@@ -6,12 +6,12 @@ import sys
 from multiprocessing.connection import Connection
 
 from farwrite_bench.box.openmpi import run_rank
-from farwrite_bench.peers.side import follow
+from farwrite_bench.peers import side
 
 
 def _follow(control: Connection) -> None:
     control.send(None)  # as every rank of MPI does when it has started
-    follow(control)
+    side.main(control)
 
 
 if __name__ == "__main__":

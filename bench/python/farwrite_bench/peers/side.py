@@ -1,4 +1,4 @@
-"""One side of a library with a Python API: ``python -m farwrite_bench.peers.side``."""
+"""One side of a library with a Python API: a `Task` of this module."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ import time
 from multiprocessing.connection import Connection
 
 from farwrite_bench._native import transfer_of
-from farwrite_bench.cluster.child import run
 from farwrite_bench.peers.end import End
 from farwrite_bench.peers.loop import Loop, Payloads, now_ns
 from farwrite_bench.peers.peer import Figures
 
 
-def follow(control: Connection) -> None:
+def main(control: Connection) -> None:
     """Open an end, and follow the command's orders until it closes the connection.
 
     The command sends the class of the end and its `Setup`, and gets the address and the settings.
@@ -103,7 +102,3 @@ class Meter:
     def _cpu_seconds(self) -> float:
         usage = resource.getrusage(resource.RUSAGE_SELF)
         return usage.ru_utime + usage.ru_stime + self._end.helpers_cpu_seconds()
-
-
-if __name__ == "__main__":
-    run(follow)

@@ -1,6 +1,6 @@
 """The limit of a tensor between hosts: only its bytes, through one socket.
 
-``python -m farwrite_bench.tensor.raw`` is the producer. The consumer sends a request of nine bytes,
+A `Task` of this module is the producer. The consumer sends a request of nine bytes,
 because every transport needs a request. It receives into an existing buffer, in as few calls as
 possible.
 """
@@ -11,15 +11,14 @@ import mmap
 import socket
 import struct
 import threading
-import time
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from farwrite.errors import Internal
-from farwrite_bench.cluster import child
-from farwrite_bench.cluster.readings import read
 from farwrite_bench.cluster.seat import Seat
+from farwrite_bench.cluster.server import answer
+from farwrite_bench.tensor.graph import timed
 from farwrite_bench.tensor.plan import RAW, Case
 
 BUFFER_BYTES = 4 * 2**20
@@ -50,11 +49,6 @@ def huge_pages() -> bool:
     return any(f"[{name}]" in allowed for name in ("always", "within_size", "advise", "force"))
 
 
-def tune(each: socket.socket) -> None:
-    """Set the options of a fast connection."""
-    each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-
 def listen_or_connect(address: tuple[str, int], listening: bool) -> socket.socket:
     """Open a socket. The buffers are set first, because a connection negotiates by their size."""
     made = socket.socket()
@@ -68,7 +62,7 @@ def listen_or_connect(address: tuple[str, int], listening: bool) -> socket.socke
             made.listen(1)
         else:
             made.connect(address)
-            tune(made)
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except OSError:
         made.close()
         raise
@@ -110,12 +104,8 @@ class RawCase:
 
     def take(self, empty: bool, count: int) -> list[float]:
         """Move the bytes `count` times and return the seconds of each."""
-        seconds = []
-        for _ in range(count):
-            start = time.perf_counter()
-            self._step(_SHORTEST if empty else len(self._buffer))
-            seconds.append(time.perf_counter() - start)
-        return seconds
+        size = _SHORTEST if empty else len(self._buffer)
+        return timed(lambda: self._step(size), count)
 
     def close(self) -> None:
         """End the connection."""
@@ -137,7 +127,7 @@ def _serve(listener: socket.socket) -> None:
     while True:
         connected, _ = listener.accept()
         with connected:
-            tune(connected)
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             _answer(connected)
 
 
@@ -152,15 +142,10 @@ def _answer(connected: socket.socket) -> None:
             connected.sendall(part)
 
 
-def _main(control: Connection) -> None:
+def main(control: Connection) -> None:
+    """Produce, until the parent closes the control pipe."""
     seat: Seat = control.recv()
     host, _, port = seat.cluster[seat.job][seat.index].rpartition(":")
     with listen_or_connect((host, int(port)), listening=True) as listener:
         threading.Thread(target=_serve, args=(listener,), daemon=True).start()
-        while True:
-            control.send(read(RAW.key))
-            control.recv()
-
-
-if __name__ == "__main__":
-    child.run(_main)
+        answer(control, RAW.key)

@@ -1,6 +1,6 @@
 """A switch of our own, for links that the kernel cannot shape: it has a rate and a delay.
 
-A `Task`: ``python -m farwrite_experiments.cluster.shaper``. Its first message is a `Shape`, and it
+A `Task`. Its first message is a `Shape`, and it
 answers when every machine has its end of a link. It passes packets on until the parent closes the
 pipe. Each machine's end is a TUN device, with packets of up to 64 KiB, so that some gigabits a
 second are possible. It takes a processor for that, which counts among those that are busy.
@@ -17,13 +17,11 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 
-from farwrite_bench.cluster import child
 from farwrite_experiments.cluster.link import Link
-from farwrite_experiments.cluster.namespace import enter
+from farwrite_experiments.cluster.namespace import enter, in_thread
 
 DEVICE = "eth0"
 _TUNSETIFF, _TUNSETOFFLOAD = 0x400454CA, 0x400454D0
@@ -99,7 +97,8 @@ class Switch:
         return self._waiting[0].due - now if self._waiting else None
 
 
-def _serve(control: Connection) -> None:
+def main(control: Connection) -> None:
+    """Pass packets on until the parent closes the control pipe."""
     shape: Shape = control.recv()
     ports = {socket.inet_aton(address): Port(_open(path)) for path, address in shape.machines}
     control.send("ready")
@@ -138,9 +137,4 @@ def _open(path: str) -> int:
         fcntl.ioctl(descriptor, _TUNSETOFFLOAD, _TUN_F_CSUM | _TUN_F_TSO4)
         return descriptor
 
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(inside).result()
-
-
-if __name__ == "__main__":
-    child.run(_serve)
+    return in_thread(inside)

@@ -14,10 +14,10 @@ from typing import Any
 
 from farwrite_bench.cluster.child import Failure
 from farwrite_bench.cluster.control import START_SECONDS, Control
+from farwrite_bench.peers import side
 from farwrite_bench.peers.end import CallingEnd, Setup
 from farwrite_bench.peers.loop import Buffer, Bytes
 from farwrite_bench.peers.peer import PYTHON, Peer
-from farwrite_bench.peers.side import follow
 from farwrite_bench.peers.sides import Site, TwoSides
 
 SOCKET = "ray-receiver"
@@ -53,7 +53,7 @@ class Actor:
 
     def _follow(self, control: Connection) -> None:
         try:
-            follow(control)
+            side.main(control)
         except EOFError:
             pass  # the command has what it wanted
         except Exception as error:

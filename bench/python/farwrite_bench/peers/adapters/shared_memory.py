@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import platform
-from multiprocessing import resource_tracker
 from multiprocessing.shared_memory import SharedMemory
 from typing import Any
 
@@ -49,8 +48,6 @@ class _SharedEnd(End):
     def connect(self, other: Any) -> None:
         if self._memory is None:
             self._memory = SharedMemory(other)
-            # Python 3.12 and older think that this process has to remove the segment.
-            resource_tracker.unregister(f"/{other}", "shared_memory")
         buffer = self._memory.buf
         assert buffer is not None
         self._counters = buffer[:COUNTERS_BYTES].cast("Q")
