@@ -11,13 +11,14 @@ import pytest
 
 from bench_command import bench, result
 from farwrite.errors import ResourceExhausted
+from farwrite_bench.cluster.group import Group, RefusedError, Take
 from farwrite_bench.cluster.readings import Readings
+from farwrite_bench.cluster.seat import Look
 from farwrite_bench.cluster.transport import FARWRITE, GRPC
 from farwrite_bench.harness import memory
 from farwrite_bench.record import Record
 from farwrite_bench.tensor import run as bench_run
 from farwrite_bench.tensor.benchmark import BENCHMARK, beside_grpc, plan
-from farwrite_bench.tensor.cluster import RefusedError
 from farwrite_bench.tensor.plan import (
     CONSUMERS,
     DEFAULT_SIZES,
@@ -143,7 +144,7 @@ def readings(sent: int, counters: dict[str, int] | None = None) -> list[Readings
 
 
 def block(empty: float, full: float, sent: int = 0) -> Block:
-    return Block([empty] * 4, [full] * 4, readings(0), readings(sent))
+    return Block([full] * 4, readings(0), readings(sent), empty=[empty] * 4)
 
 
 def test_added_time_is_the_median_of_paired_differences() -> None:
@@ -161,13 +162,14 @@ def test_a_row_takes_control_out_of_the_comparison_with_one_process() -> None:
     assert row["vs_local"] == pytest.approx(8 / 3, abs=1e-3)
     assert row["vs_local_same_control"] == 2.0  # (2 + 6) / (2 + 2)
     assert row["socket_bytes"] == 20  # 80 in 4 steps
-    counted = Block([1.0], [1.0], readings(0, {"copies": 3}), readings(0, {"copies": 5}))
+    counted = Block([1.0], readings(0, {"copies": 3}), readings(0, {"copies": 5}), empty=[1.0])
     assert make_row(case, TRANSPORTS["farwrite"], [counted], None, 0.1)["copies"] == 2
 
 
 def test_control_calls_are_of_a_step_and_by_way() -> None:
     counters = {"control_calls": 6, "grpc_control_calls": 2}
-    turn = Block([1.0], [1.0] * 4, readings(0, dict.fromkeys(counters, 0)), readings(0, counters))
+    before, after = readings(0, dict.fromkeys(counters, 0)), readings(0, counters)
+    turn = Block([1.0] * 4, before, after, empty=[1.0])
     case = Case("parallel", 16)
     assert make_row(case, TRANSPORTS["farwrite"], [turn], None, 0.1)["control"] == {
         "farwrite": 1.5,
@@ -205,18 +207,26 @@ def test_what_a_tensor_adds_is_compared_with_stock_grpc() -> None:
 
 
 def test_a_transport_that_fails_does_not_stop_the_others() -> None:
-    class Processes:
-        def call(self, method: str, key: str, *arguments: Any) -> object:
-            if (method, key) == ("open", "grpc"):
-                raise RefusedError("UnavailableError: too large\nmore")
-            return [0.001] * arguments[1] if method == "take" else None
+    class Client:
+        def __init__(self, key: str) -> None:
+            self.key = key
 
-        def look(self, transport: str) -> list[Readings]:
-            return readings(0)
+        def open(self, *_: object) -> RefusedError | None:
+            return RefusedError("UnavailableError: too large\nmore") if self.key == "grpc" else None
+
+        def close(self) -> None:
+            """Nothing is open."""
+
+        def ask(self, order: Any) -> object:
+            if isinstance(order, Look):
+                return readings(0)[0]
+            return [0.001] * order.count if isinstance(order, Take) else order(self)
 
     case = Case("reduce_max", 16)
     plan = TensorPlan((GRPC, LOCAL), (case,), rounds=5, case_seconds=1)
-    rows = bench_run._measure(plan, Processes(), case, lambda share: None)  # type: ignore[arg-type]
+    clients: Any = {key: Client(key) for key in ("grpc", "local")}
+    groups = {key: Group(client) for key, client in clients.items()}
+    rows = bench_run._measure(plan, groups, case, 1, lambda *_: None)
     assert [row["error"] is None for row in rows] == [False, True]
     (table,) = BENCHMARK.tables
     assert table.cells({"rows": rows})[0][4:6] == ["failed", "-"]

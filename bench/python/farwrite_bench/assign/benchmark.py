@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from farwrite.errors import FailedPrecondition, Internal
+from farwrite_bench.cluster import ways
 from farwrite_bench.cluster.group import Group, Take, Turn, in_turn, totals
 from farwrite_bench.cluster.transport import FARWRITE, GRPC, PLUGIN, fabric_in_words
 from farwrite_bench.harness import option
@@ -25,7 +26,6 @@ from farwrite_bench.harness.column import Column, Table, ratio, span, spread
 from farwrite_bench.harness.memory import affordable
 from farwrite_bench.record import Record
 from farwrite_bench.report.parts import Facts, Gain, Row, rows_of
-from farwrite_bench.step import ways
 from farwrite_bench.tensor.graph import session_config, timed
 from farwrite_bench.tensor.plan import GRPC_LIMIT, LOCAL, SPARE_BYTES
 from farwrite_bench.tensor.rows import fabric, median_ms

@@ -10,7 +10,7 @@ import contextlib
 import multiprocessing
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
@@ -30,18 +30,9 @@ class ForkedTask(Task):
 
     context: Any = multiprocessing.get_context("forkserver")
 
-    def __init__(
-        self,
-        name: str,
-        module: str,
-        environment: Mapping[str, str],
-        log: Path,
-        *,
-        first: Callable[[], object] | None = None,
-    ) -> None:
+    def _prepare(self, log: Path) -> None:
         if _imported is None:
             import_tensorflow({}, log.parent / "tensorflow.log")
-        super().__init__(name, module, environment, log, first=first)
 
 
 def import_tensorflow(environment: Mapping[str, str], log: Path) -> None:

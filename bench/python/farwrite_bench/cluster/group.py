@@ -20,6 +20,10 @@ class Take:
     """The kind of step, where the client has several."""
 
 
+class RefusedError(Exception):
+    """The client's answer where TensorFlow refused an order, after which the client goes on."""
+
+
 @dataclass(frozen=True)
 class Turn:
     """The steps of one turn, with the readings of all processes before and after them."""
@@ -38,9 +42,22 @@ class Group:
     client: Control
     servers: Sequence[Control] = ()
 
+    def ask(self, order: object) -> object:
+        """Give the client an order, and return its answer.
+
+        Raises
+        ------
+        RefusedError
+            If that is the answer.
+        """
+        answer = self.client.ask(order)
+        if isinstance(answer, RefusedError):
+            raise answer
+        return answer
+
     def seconds(self, order: Take) -> list[float]:
         """Let the client run steps, and return the seconds of each."""
-        answer = self.client.ask(order)
+        answer = self.ask(order)
         if not isinstance(answer, list):
             raise Internal(f"bench: unexpected answer of the client: {answer!r}; report this")
         return answer

@@ -75,12 +75,16 @@ class Task(Control):
         self.name = name
         log.parent.mkdir(parents=True, exist_ok=True)
         log.touch()
+        self._prepare(log)
         ours, theirs = Pipe()
         super().__init__(ours, f"task {name}", log)
         with theirs, added_variables({**QUIET, **environment}):
             arguments = (module, dict(environment), str(log), theirs, first)
             self._process = self.context.Process(target=child.begin, args=arguments, daemon=True)
             self._process.start()
+
+    def _prepare(self, log: Path) -> None:
+        """Start what the process starts from."""
 
     def __enter__(self) -> Self:
         return self

@@ -15,6 +15,7 @@ import numpy as np
 
 from farwrite.errors import Internal
 from farwrite.units import format_size
+from farwrite_bench.cluster import ways
 from farwrite_bench.cluster.group import Group, Take, Turn, in_turn, totals
 from farwrite_bench.cluster.plugin import programs
 from farwrite_bench.cluster.transport import FARWRITE, GRPC, STOCK_PROTOCOL, fabric_in_words
@@ -27,7 +28,6 @@ from farwrite_bench.options import sizes
 from farwrite_bench.record import Record
 from farwrite_bench.report.parts import Facts, Gain, Row, rows_of
 from farwrite_bench.sizes import KIB, MIB
-from farwrite_bench.step import ways
 from farwrite_bench.tensor.graph import session_config, timed
 from farwrite_bench.tensor.plan import GRPC_LIMIT
 

@@ -11,6 +11,7 @@ from operator import methodcaller
 from pathlib import Path
 
 from farwrite.errors import Internal
+from farwrite_bench.cluster import ways
 from farwrite_bench.cluster.busy import busy_cores
 from farwrite_bench.cluster.group import Group, Take, Turn, in_turn, totals
 from farwrite_bench.cluster.plugin import programs
@@ -23,7 +24,6 @@ from farwrite_bench.harness.chart import Bars
 from farwrite_bench.harness.column import Column, Table, ratio, span, spread
 from farwrite_bench.record import Record
 from farwrite_bench.report.parts import Facts, Gain, Row, rows_of
-from farwrite_bench.step import ways
 from farwrite_bench.step.programs import KINDS, Kind
 from farwrite_bench.tensor.plan import LOCAL
 from farwrite_bench.tensor.rows import fabric

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from farwrite_bench.benchmarks import suites
-from farwrite_bench.cluster.readings import Readings
+from farwrite_bench.cluster.group import Turn
 from farwrite_bench.cluster.transport import (
     FARWRITE,
     GRPC,
@@ -30,7 +30,6 @@ RAW_TARGET, RAW_TARGET_FROM = 0.85, 16 * MIB
 SLICE = "slice"
 REDUCE_MAX = "reduce_max"
 CHAIN = "chain"
-EMPTY = "empty"
 PARALLEL = "parallel"
 CONSUMERS = (SLICE, REDUCE_MAX)
 """The consumers that are measured at every size."""
@@ -143,14 +142,8 @@ def expected_seconds(plan: TensorPlan) -> float:
 
 
 @dataclass(frozen=True)
-class Block:
-    """One transport's turn in one round."""
+class Block(Turn):
+    """One transport's turn in one round: its steps with the tensor, and those without."""
 
-    empty: list[float]
+    empty: list[float] = field(default_factory=list)
     """Seconds of each step without a tensor."""
-    full: list[float]
-    """Seconds of each step with the tensor."""
-    before: list[Readings]
-    """Readings before the steps with the tensor."""
-    after: list[Readings]
-    """Readings after them."""

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from farwrite.units import format_size
-from farwrite_bench.cluster.readings import control_calls, spent
+from farwrite_bench.cluster.group import totals
+from farwrite_bench.cluster.readings import control_calls
 from farwrite_bench.cluster.transport import FARWRITE, Transport
 from farwrite_bench.report.parts import Facts, Row, rows_of
 from farwrite_bench.tensor.plan import LOCAL, RAW, Block, Case
@@ -39,9 +40,8 @@ def make_row(
         socket's: the median over the rounds of the time that the bytes add to the raw socket's step
         divided by the time that the tensor adds here.
     """
-    totals = [spent(block.before, block.after) for block in blocks]
-    steps = sum(len(block.full) for block in blocks)
-    total = {key: sum(each.get(key, 0) for each in totals) for key in set().union(*totals)}
+    steps = sum(len(block.seconds) for block in blocks)
+    total = totals(blocks)
     last = blocks[-1].after
     counted = any(readings.counters is not None for readings in last)
     row: Row = {
@@ -49,7 +49,7 @@ def make_row(
         "fabric": fabric(transport, [name for each in last for name in each.fabrics]),
         "consumer": case.consumer,
         "size": case.size,
-        "step_ms": round(median_ms([block.full for block in blocks]), 4),
+        "step_ms": round(median_ms([block.seconds for block in blocks]), 4),
         "empty_step_ms": round(median_ms([block.empty for block in blocks]), 4),
         **added(blocks),
         "copies": total.get("copies", 0) / steps if counted else None,
@@ -82,13 +82,13 @@ def make_row(
 
 def _added(block: Block) -> float:
     """Return the seconds that a tensor adds in this block; above 0, so that it can be a divisor."""
-    return max(statistics.median(block.full) - statistics.median(block.empty), 1e-9)
+    return max(statistics.median(block.seconds) - statistics.median(block.empty), 1e-9)
 
 
 def _median_ratio(mine: Sequence[Block], local: Sequence[Block], control: float) -> float:
     """Divide the step by the local step plus `control` seconds, round by round."""
     return statistics.median(
-        statistics.median(ours.full) / (statistics.median(theirs.full) + control)
+        statistics.median(ours.seconds) / (statistics.median(theirs.seconds) + control)
         for ours, theirs in zip(mine, local, strict=False)
     )
 
@@ -143,7 +143,8 @@ def added(blocks: Sequence[Block]) -> dict[str, Any]:
         confidence interval. The bootstrap draws whole rounds, because steps of one round are alike.
     """
     differences = [
-        1e6 * (np.array(block.full) - np.array(block.empty)[: len(block.full)]) for block in blocks
+        1e6 * (np.array(block.seconds) - np.array(block.empty)[: len(block.seconds)])
+        for block in blocks
     ]
     random = np.random.default_rng(len(blocks))
     draws = random.integers(len(blocks), size=(RESAMPLES, len(blocks)))

@@ -1,31 +1,87 @@
-"""Measures every case. The transports take turns, with the tensor and without it."""
+"""Measures every case. The transports take turns, with the tensor and without it.
+
+Each transport has two servers, one process has one, and each has a client of stock TensorFlow.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from operator import methodcaller
 from pathlib import Path
+from typing import Any
 
 from farwrite.units import format_size
-from farwrite_bench.harness.benchmark import Progress
+from farwrite_bench.cluster import ways
+from farwrite_bench.cluster.group import Group, RefusedError, Take, in_turn
+from farwrite_bench.cluster.transport import GRPC, Transport
+from farwrite_bench.harness.benchmark import Progress, stage
 from farwrite_bench.report.parts import Row
-from farwrite_bench.tensor.cluster import Bench, RefusedError, bench
+from farwrite_bench.tensor import raw
 from farwrite_bench.tensor.graph import OpenCase
 from farwrite_bench.tensor.plan import (
     FEWEST_ROUNDS,
     FEWEST_STEPS,
+    LOCAL,
     MOST_STEPS,
     RAW,
     TURN_SECONDS,
     Block,
     Case,
+    Graph,
     TensorPlan,
 )
-from farwrite_bench.tensor.raw import RawCase
 from farwrite_bench.tensor.rows import failed_row, make_row
 
 WARM_UP_STEPS = 2
 """Steps before each block, which are not measured."""
+FULL, EMPTY = "full", "empty"
+"""Steps with the tensor, and those without it."""
+
+
+class Client:
+    """What a client runs: the graph of one case after the other.
+
+    Parameters
+    ----------
+    tf : module
+        TensorFlow.
+    transport : str
+        Key of the transport.
+    target : str
+        The consumer's server.
+
+    Raises
+    ------
+    RefusedError
+        From its methods, where TensorFlow raises an error.
+    """
+
+    def __init__(self, tf: Any, transport: str, target: str) -> None:
+        self._tf, self._transport, self._target = tf, transport, target
+
+    def open(self, case: Case, graph: type[Graph], number: int) -> None:
+        """Make the graph and the variable of a case, and check one step."""
+        with self._refusing():
+            self._opened = graph(self._tf, self._transport, self._target, case, number)
+
+    def take(self, count: int, what: str) -> list[float]:
+        """Run steps of the open case, or empty ones, and return the seconds of each."""
+        with self._refusing():
+            return self._opened.take(what == EMPTY, count)
+
+    def close(self) -> None:
+        """Free the memory of the open case."""
+        self._opened.close()
+
+    @contextlib.contextmanager
+    def _refusing(self) -> Iterator[None]:
+        try:
+            yield
+        except self._tf.errors.OpError as error:
+            raise RefusedError(f"{type(error).__name__}: {error.message}") from error
 
 
 def run(plan: TensorPlan, progress: Progress, logs: Path) -> list[Row]:
@@ -38,54 +94,62 @@ def run(plan: TensorPlan, progress: Progress, logs: Path) -> list[Row]:
     """
     rows: list[Row] = []
     progress(0.0, "starting processes")
-    with bench(plan.transports, logs, plan.fabric) as processes:
+    processes = {each.key: _way(each) for each in plan.transports}
+    with ways.started(processes, plan.fabric, logs) as groups:
         for number, case in enumerate(plan.cases):
             label = f"{case.consumer} {format_size(case.size)}"
-
-            def report(share: float, before: int = number, label: str = label) -> None:
-                progress((before + share) / len(plan.cases), label)
-
-            report(0.0)
-            rows += _measure(plan, processes, case, report)
+            report = stage(progress, number, len(plan.cases), label)
+            rows += _measure(plan, groups, case, number + 1, report)
     return rows
 
 
+def _way(transport: Transport) -> ways.Way:
+    jobs = ("worker",) if transport in (LOCAL, RAW) else ("ps", "worker")
+    cluster = ways.addresses(*jobs)
+    arguments = (transport.key, f"grpc://{cluster['worker'][0]}")
+    way = ways.Way(transport, cluster, jobs, Client, arguments, GRPC)
+    return replace(way, server=raw.__name__) if transport is RAW else way
+
+
 def _measure(
-    plan: TensorPlan, processes: Bench, case: Case, report: Callable[[float], None]
+    plan: TensorPlan, groups: Mapping[str, Group], case: Case, number: int, report: Progress
 ) -> list[Row]:
-    ways = {each.key: each for each in plan.transports if case.includes(each)}
-    keys = list(ways)
+    """Measure a case; the elements of its tensors have the value `number`."""
+    measured = {each.key: each for each in plan.transports if case.includes(each)}
     load = os.getloadavg()[0]
     errors: dict[str, str] = {}
-    blocks: dict[str, list[Block]] = {key: [] for key in keys}
+    blocks: dict[str, list[Block]] = {key: [] for key in measured}
     step_seconds: dict[str, float] = {}
     opened = []
-    for key in keys:
+
+    @contextlib.contextmanager
+    def noting_refusals(key: str) -> Iterator[None]:
         try:
-            graph = RawCase if key == RAW.key else plan.graphs.get(case.consumer, OpenCase)
-            processes.call("open", key, case, graph)
-            opened.append(key)
-            step_seconds[key] = min(processes.call("take", key, False, WARM_UP_STEPS + 1))
+            yield
         except RefusedError as refusal:
             errors[key] = str(refusal)
+
+    report(0.0)
+    for key in measured:
+        with noting_refusals(key):
+            graph = raw.RawCase if key == RAW.key else plan.graphs.get(case.consumer, OpenCase)
+            groups[key].ask(methodcaller("open", case, graph, number))
+            opened.append(key)
+            step_seconds[key] = min(groups[key].seconds(Take(WARM_UP_STEPS + 1, FULL)))
     rounds, counts = _rounds(plan, step_seconds)
-    for number in range(rounds):
-        report(number / rounds)
-        running = [key for key in keys if key not in errors]
-        turn = number % len(running) if running else 0
-        for key in running[turn:] + running[:turn]:
-            try:
-                blocks[key].append(block(processes, key, counts[key], number % 2 == 0))
-            except RefusedError as refusal:
-                errors[key] = str(refusal)
+    for turn, key in in_turn([*measured], rounds):
+        report(turn / rounds)
+        if key not in errors:
+            with noting_refusals(key):
+                blocks[key].append(block(groups[key], counts[key], turn % 2 == 0))
     for key in opened:
-        processes.call("close", key)
-    local, raw = blocks.get("local"), blocks.get("raw")
+        groups[key].ask(methodcaller("close"))
+    local, of_raw = blocks.get(LOCAL.key), blocks.get(RAW.key)
     return [
         failed_row(case, way, errors[key], load)
         if key in errors
-        else make_row(case, way, blocks[key], local, load, raw)
-        for key, way in ways.items()
+        else make_row(case, way, blocks[key], local, load, of_raw)
+        for key, way in measured.items()
     ]
 
 
@@ -100,16 +164,13 @@ def _rounds(plan: TensorPlan, step_seconds: dict[str, float]) -> tuple[int, dict
     return min(plan.rounds, max(affordable, FEWEST_ROUNDS)), counts
 
 
-def block(processes: Bench, key: str, count: int, empty_first: bool) -> Block:
+def block(group: Group, count: int, empty_first: bool) -> Block:
     """Take one turn of `count` steps with the tensor and as many without."""
 
     def without() -> list[float]:
-        seconds: list[float] = processes.call("take", key, True, WARM_UP_STEPS + count)
-        return seconds[WARM_UP_STEPS:]
+        return group.seconds(Take(WARM_UP_STEPS + count, EMPTY))[WARM_UP_STEPS:]
 
     empty = without() if empty_first else []
-    processes.call("take", key, False, WARM_UP_STEPS)
-    before = processes.look(key)
-    full = processes.call("take", key, False, count)
-    after = processes.look(key)
-    return Block(empty or without(), full, before, after)
+    group.seconds(Take(WARM_UP_STEPS, FULL))
+    turn = group.turn(Take(count, FULL))
+    return Block(turn.seconds, turn.before, turn.after, empty=empty or without())

@@ -1,6 +1,6 @@
 """The processes of each way to run a TensorFlow program: servers, and a client that takes steps.
 
-The clients of ``bench step``, ``bench feed`` and ``bench assign`` are `ForkedTask`s of this module.
+The clients are `ForkedTask`s of this module.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from farwrite_bench.cluster.forked import ForkedTask
-from farwrite_bench.cluster.group import Group, Take, Turn, totals
+from farwrite_bench.cluster.group import Group, RefusedError, Take, Turn, totals
 from farwrite_bench.cluster.process import free_addresses
-from farwrite_bench.cluster.readings import read
-from farwrite_bench.cluster.seat import Look, Seat, Threads
+from farwrite_bench.cluster.seat import Seat, Threads
+from farwrite_bench.cluster.server import answer
 from farwrite_bench.cluster.transport import Transport, forced, load_plugin
 from farwrite_bench.ratio import ratio_of_rounds
 from farwrite_bench.report.parts import Row
@@ -31,7 +31,13 @@ class Program(Protocol):
     """What a client runs."""
 
     def take(self, count: int, what: str) -> list[float]:
-        """Take `count` steps of one kind, and return the seconds of each."""
+        """Take `count` steps of one kind, and return the seconds of each.
+
+        Raises
+        ------
+        RefusedError
+            Instead of an error that must not end the client.
+        """
 
 
 @dataclass(frozen=True)
@@ -49,37 +55,45 @@ class Way:
     arguments: tuple[Any, ...]
     client: Transport
     """What the client loads."""
+    server: str = "farwrite_bench.cluster.server"
+    """The module of the servers."""
 
 
 def addresses(*jobs: str) -> dict[str, list[str]]:
     """Find an address for the only task of each job."""
-    return {job: free_addresses(1) for job in jobs}
+    return {job: [address] for job, address in zip(jobs, free_addresses(len(jobs)), strict=True)}
 
 
 @contextlib.contextmanager
 def started(ways: Mapping[str, Way], fabric: str | None, logs: Path) -> Iterator[dict[str, Group]]:
     """Start the processes of all ways, and end them at the end of the block."""
     with contextlib.ExitStack() as stack:
-
-        def start(key: str, what: str, module: str, first: object) -> ForkedTask:
-            environment = {**ways[key].transport.environment, **forced(fabric)}
-            log = logs / f"{key.replace(' ', '-')}-{what}.log"
-            task = stack.enter_context(ForkedTask(f"{key} {what}", module, environment, log))
-            task.send(first)
-            return task
-
-        groups = {}
-        for key, way in ways.items():
-            servers = []
-            for job in way.servers:
-                seat = Seat(way.cluster, job, 0, way.transport, THREADS)
-                servers.append(start(key, job, "farwrite_bench.cluster.server", seat))
-            # Started last, so that it ends first, while its servers still answer.
-            groups[key] = Group(start(key, "client", __name__, way), servers)
+        groups = {key: _start(key, way, fabric, logs, stack) for key, way in ways.items()}
         for group in groups.values():
             for task in (*group.servers, group.client):
                 task.receive()
         yield groups
+
+
+def _start(
+    key: str, way: Way, fabric: str | None, logs: Path, stack: contextlib.ExitStack
+) -> Group:
+    transport = way.transport
+    # Once for all tasks: the variables may have ports that are free now.
+    variables = transport.variables(way.cluster)
+    environment = {**transport.environment, **forced(fabric), **variables}
+
+    def start(what: str, module: str, first: object) -> ForkedTask:
+        log = logs / f"{key.replace(' ', '-')}-{what}.log"
+        task = stack.enter_context(ForkedTask(f"{key} {what}", module, environment, log))
+        task.send(first)
+        return task
+
+    servers = [
+        start(job, way.server, Seat(way.cluster, job, 0, transport, THREADS)) for job in way.servers
+    ]
+    # Started last, so that it ends first, while its servers still answer.
+    return Group(start("client", __name__, way), servers)
 
 
 def main(control: Connection) -> None:
@@ -87,16 +101,16 @@ def main(control: Connection) -> None:
     way: Way = control.recv()
     load_plugin(way.client)
     program: Any = way.make(importlib.import_module("tensorflow"), *way.arguments)
-    answer: object = read("client")
-    while True:
-        control.send(answer)
-        order = control.recv()
-        if isinstance(order, Look):
-            answer = read("client")
-        elif isinstance(order, Take):
-            answer = program.take(order.count, order.what)
-        else:  # made by operator.methodcaller
-            answer = order(program)
+
+    def act(order: Any) -> object:
+        try:
+            if isinstance(order, Take):
+                return program.take(order.count, order.what)
+            return order(program)  # made by operator.methodcaller
+        except RefusedError as refusal:
+            return refusal
+
+    answer(control, "client", act)
 
 
 def medians_ms(turns: Mapping[str, Sequence[Turn]]) -> dict[str, list[float]]:
