@@ -13,20 +13,18 @@ from farwrite_bench.cluster.group import Turn
 from farwrite_experiments.capacity.costs import write_costs
 from farwrite_experiments.cluster.link import Link
 from farwrite_experiments.cluster.machines import why_no_namespaces
-from farwrite_experiments.scaling.benchmark import sentences
-from farwrite_experiments.scaling.plan import (
+from farwrite_experiments.scaling.benchmark import (
     LINKS,
     MACHINES,
     MODELS,
     QUICK,
     SHORT,
-    Point,
-    ScalingPlan,
     expected_seconds,
     points,
+    sentences,
     ways,
 )
-from farwrite_experiments.scaling.run import make_rows
+from farwrite_experiments.scaling.run import Point, ScalingPlan, make_rows
 
 WAYS = ways(["grpc", "farwrite"])
 

@@ -11,8 +11,8 @@ from farwrite_experiments.capacity.costs import Costs, TransportCosts
 from farwrite_experiments.capacity.job import Site
 from farwrite_experiments.capacity.plan import answers, of_network
 from farwrite_experiments.cluster.link import Link
-from farwrite_experiments.scaling.plan import Point, ways
-from farwrite_experiments.scaling.run import make_rows
+from farwrite_experiments.scaling.benchmark import ways
+from farwrite_experiments.scaling.run import Point, make_rows
 
 _CHEAP = TransportCosts(1e-9, 1e9, 1e-5, 1e-5, 1e-3, 1e-3)
 COSTS = Costs(2, 1e-10, {"grpc": _CHEAP, "farwrite tcp": _CHEAP})

@@ -88,14 +88,14 @@ class Outline:
         offset = Variable(f"{name}/beta" if normalized else f"{name}/b", (outputs,))
         self._add(name, (weights, offset), weights.elements * shape[0] * shape[1], shape)
         how = (stride, padding, normalized, activated)
-        return self._value(shape, "convolution", value, weights, offset, *how)
+        return self._value(shape, "_convolution", value, weights, offset, *how)
 
     def dense(self, value: Value, name: str, outputs: int, *, activated: bool = True) -> Value:
         """Add a fully connected layer behind a flattened value."""
         weights = Variable(f"{name}/w", (math.prod(value.shape), outputs))
         offset = Variable(f"{name}/b", (outputs,))
         self._add(name, (weights, offset), weights.elements, (outputs,))
-        return self._value((outputs,), "dense", value, weights, offset, activated)
+        return self._value((outputs,), "_dense", value, weights, offset, activated)
 
     def recurrent(self, value: Value, name: str, gates: int, hidden: int) -> Value:
         """Add a recurrent layer over a sequence; the output is its last state.
@@ -114,7 +114,7 @@ class Outline:
         )
         operations = steps * sum(each.elements for each in variables if len(each.shape) == 2)
         self._add(name, variables, operations, (hidden,))
-        return self._value((hidden,), "recurrent", value, variables, steps, hidden)
+        return self._value((hidden,), "_recurrent", value, variables, steps, hidden)
 
     def pool(
         self, value: Value, kernel: int, stride: int, *, padding: str = VALID, mean: bool = False
@@ -126,12 +126,12 @@ class Outline:
             _places(width, kernel, stride, padding),
             channels,
         )
-        return self._value(shape, "pool", value, kernel, stride, padding, mean)
+        return self._value(shape, "_pool", value, kernel, stride, padding, mean)
 
     def joined(self, values: Sequence[Value]) -> Value:
         """Join the channels of several values."""
         channels = sum(value.shape[-1] for value in values)
-        return self._value((*values[0].shape[:-1], channels), "joined", *values)
+        return self._value((*values[0].shape[:-1], channels), "_joined", *values)
 
     def _add(self, name: str, variables: tuple[Variable, ...], operations: int, to: Shape) -> None:
         self.layers.append(Layer(name, variables, operations, to))

@@ -39,7 +39,7 @@ class RealNetwork(Outline):
 
     def _value(self, shape: Shape, operation: str, *arguments: Any) -> Value:
         with self._place(max(len(self.layers) - 1, 0)):
-            return Value(shape, getattr(self, f"_{operation}")(*arguments))
+            return Value(shape, getattr(self, operation)(*arguments))
 
     def _convolution(
         self,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from farwrite_bench.cluster.plugin import programs
 from farwrite_bench.cluster.process import MALLOC
+from farwrite_bench.cluster.transport import FARWRITE, GRPC, STAGED
 from farwrite_bench.harness.benchmark import Benchmark, Progress
 from farwrite_bench.harness.column import Column, Table
 from farwrite_bench.harness.option import Option, chosen, rounds
@@ -19,29 +20,32 @@ from farwrite_bench.report.frame import Look
 from farwrite_bench.report.parts import Facts, Gain, Row, rows_of
 from farwrite_experiments.capacity.calibrate import QUICK_ROUNDS, ROUNDS
 from farwrite_experiments.capacity.costs import read_costs
-from farwrite_experiments.cluster.link import parse_link
+from farwrite_experiments.cluster.link import Link, parse_link
 from farwrite_experiments.cluster.machines import OWN, shaped_by, why_no_namespaces
 from farwrite_experiments.library import MODULE
-from farwrite_experiments.networks.network import SIX, name_of
-from farwrite_experiments.scaling.plan import (
-    BATCH,
-    LINKS,
-    MACHINES,
-    MODELS,
-    QUICK,
-    QUICK_MACHINES,
-    QUICK_MODELS,
-    SHORT,
-    TRANSPORTS,
-    ScalingPlan,
-    expected_seconds,
-    points,
-    ways,
-)
-from farwrite_experiments.scaling.run import BUSY, calibration, run
+from farwrite_experiments.networks.network import INCEPTION_V3, LSTM, SIX, VGG16, name_of
+from farwrite_experiments.scaling.run import BUSY, Point, ScalingPlan, calibration, run
 from farwrite_experiments.train.charts import NAMES
-from farwrite_experiments.train.pace import Pace
+from farwrite_experiments.train.pace import FIRST_STEPS, Pace
+from farwrite_experiments.train.plan import Way
 
+MODELS = (VGG16.key, LSTM.key, INCEPTION_V3.key)
+"""The networks of the paper's experiment."""
+BATCH = 32
+"""The paper's batch of a worker."""
+MACHINES = (1, 2, 4)
+LINKS = (Link(10e9),)
+TRANSPORTS = {each.key: each for each in (GRPC, STAGED, FARWRITE)}
+FABRIC = "tcp"
+"""What Farwrite uses: no other fabric goes over a link of this machine."""
+SHORT = Pace(5, 1, (BATCH,))
+QUICK = Pace(2, 1, (BATCH,))
+QUICK_MODELS, QUICK_MACHINES = (LSTM.key,), (1, 2)
+CALIBRATION_SECONDS = 45.0
+START_SECONDS = 3.0
+"""Of a machine, for each transport."""
+NS_PER_BYTE = 1.5
+"""Of a step, for each byte of the variables and each machine."""
 NOTES = (
     "A machine is a parameter server and a worker in a network namespace, with an address of its"
     " own. A link shapes both directions: by tc's tbf at the machine's end of its cable and"
@@ -83,6 +87,36 @@ def plan(arguments: argparse.Namespace, record: Record) -> ScalingPlan:
         None if arguments.calibration is None else read_costs(arguments.calibration),
         QUICK_ROUNDS if quick else ROUNDS,
     )
+
+
+def points(
+    models: Sequence[str], batch: int, machines: Sequence[int], links: Sequence[Link | None]
+) -> tuple[Point, ...]:
+    """Return all points, those of one network together."""
+    return tuple(
+        Point(model, batch, count, link) for model in models for link in links for count in machines
+    )
+
+
+def ways(transports: Sequence[str]) -> tuple[Way, ...]:
+    """Return how these transports run."""
+    return tuple(
+        Way(transport, None if transport.stock else FABRIC)
+        for key, transport in TRANSPORTS.items()
+        if key in transports
+    )
+
+
+def expected_seconds(plan: ScalingPlan) -> float:
+    """Estimate the time of a run on two processors."""
+    steps = plan.pace.rounds * plan.pace.steps + FIRST_STEPS
+    alone = {point.model: point.compute_s for point in plan.points}
+    seconds = CALIBRATION_SECONDS + steps * sum(alone.values())
+    for point in plan.points:
+        moving = NS_PER_BYTE * 1e-9 * point.case.network.bytes * point.machines
+        of_way = START_SECONDS * point.machines + steps * (point.compute_s + moving)
+        seconds += len(plan.ways) * of_way
+    return seconds
 
 
 def measure(plan: ScalingPlan, progress: Progress, logs: Path) -> Iterator[Facts]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -22,10 +23,10 @@ from farwrite_experiments.capacity.job import Job, Site, stages
 from farwrite_experiments.capacity.predict import predict
 from farwrite_experiments.cluster.link import Link
 from farwrite_experiments.cluster.machines import machines
-from farwrite_experiments.scaling.plan import Point, ScalingPlan
 from farwrite_experiments.train.cluster import start
 from farwrite_experiments.train.groups import SPARE_BYTES, memory_of
-from farwrite_experiments.train.plan import ONE_PROCESS, STOCK, Way
+from farwrite_experiments.train.pace import Pace
+from farwrite_experiments.train.plan import EMULATED, ONE_PROCESS, STOCK, Case, Way
 from farwrite_experiments.train.rows import fabric_of
 from farwrite_experiments.train.run import measure
 
@@ -36,6 +37,44 @@ BUSY = 0.8
 
 Turns = Mapping[str, Sequence[Turn]]
 """By the key of the way."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A number of machines, each with a server and a worker, around a link."""
+
+    model: str
+    batch: int
+    machines: int
+    link: Link | None
+    """None: nothing is shaped, and all machines use this one's loopback."""
+
+    @property
+    def case(self) -> Case:
+        """What all transports run."""
+        return Case(self.model, EMULATED, self.batch, self.machines, self.machines)
+
+    @property
+    def alone(self) -> Case:
+        """The purely local run: one worker's steps in one process."""
+        return Case(self.model, EMULATED, self.batch, 1, 1)
+
+    @property
+    def compute_s(self) -> float:
+        """Seconds of a worker's computation in a step."""
+        return (self.case.compute_ms or 0.0) / 1e3
+
+
+@dataclass(frozen=True)
+class ScalingPlan:
+    """A whole run."""
+
+    points: tuple[Point, ...]
+    ways: tuple[Way, ...]
+    pace: Pace
+    costs: Costs | None = None
+    """From which each step is predicted; None measures them first."""
+    calibration_rounds: int = 0
 
 
 def calibration(plan: ScalingPlan, progress: Progress, logs: Path) -> Costs:
