@@ -18,10 +18,16 @@ from farwrite_bench.cluster.transport import FARWRITE, GRPC
 from farwrite_bench.harness import memory
 from farwrite_bench.record import Record
 from farwrite_bench.tensor import run as bench_run
-from farwrite_bench.tensor.benchmark import BENCHMARK, beside_grpc, plan
+from farwrite_bench.tensor.benchmark import (
+    BENCHMARK,
+    DEFAULT_SIZES,
+    beside_grpc,
+    expected_seconds,
+    memory_of,
+    plan,
+)
 from farwrite_bench.tensor.plan import (
     CONSUMERS,
-    DEFAULT_SIZES,
     LOCAL,
     RAW,
     SMALL_CASES,
@@ -29,8 +35,6 @@ from farwrite_bench.tensor.plan import (
     Block,
     Case,
     TensorPlan,
-    expected_seconds,
-    memory_of,
 )
 from farwrite_bench.tensor.rows import added, failed_row, failures, make_row, ratios
 

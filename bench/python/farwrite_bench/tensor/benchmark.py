@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from farwrite.units import format_size
 from farwrite_bench.cluster.plugin import programs
 from farwrite_bench.cluster.readings import write_control
-from farwrite_bench.cluster.transport import FARWRITE, GRPC, fabric_in_words
+from farwrite_bench.cluster.transport import FARWRITE, GRPC, Transport, fabric_in_words
 from farwrite_bench.harness import option
 from farwrite_bench.harness.benchmark import Benchmark, Progress
 from farwrite_bench.harness.chart import Bars, BySize, Chart
@@ -19,35 +19,50 @@ from farwrite_bench.options import sizes
 from farwrite_bench.record import Record
 from farwrite_bench.report.numbers import duration
 from farwrite_bench.report.parts import Card, Facts, Gain, Row, largest, rows_of
+from farwrite_bench.sizes import GIB, KIB, MIB
 from farwrite_bench.tensor.plan import (
     CHAIN,
     CHAIN_BYTES,
     CHAIN_HOPS,
     CONSUMERS,
-    DEFAULT_SIZES,
     GRPC_LIMIT,
     LOCAL,
     PARALLEL,
     PARALLEL_BYTES,
     PARALLEL_TENSORS,
-    QUICK_ROUNDS,
-    QUICK_SIZES,
     RAW,
-    RAW_TARGET,
-    RAW_TARGET_FROM,
-    ROUNDS,
     SMALL_CASES,
+    SPARE_BYTES,
     TRANSPORTS,
     Case,
     TensorPlan,
-    expected_seconds,
-    memory_of,
 )
 from farwrite_bench.tensor.raw import tuning
 from farwrite_bench.tensor.rows import failures, ratios
-from farwrite_bench.tensor.run import run
+from farwrite_bench.tensor.run import FEWEST_ROUNDS, run
 
 ELEMENT = 4
+DEFAULT_SIZES = (4 * KIB, 64 * KIB, MIB, 16 * MIB, 64 * MIB, 256 * MIB, GIB)
+QUICK_SIZES = (4 * KIB, MIB, 64 * MIB)
+ROUNDS, QUICK_ROUNDS = 25, 3
+RAW_TARGET, RAW_TARGET_FROM = 0.85, 16 * MIB
+"""The target share of the raw socket's bandwidth over tcp, and the size from which it holds."""
+MEMORY_PER_SIZE = {
+    "grpc": 4.0,
+    "farwrite": 1.5,
+    "local": 1.5,
+    "raw": 2.0,
+}
+OTHER_MEMORY_PER_SIZE = 2.5
+"""Memory of a transport's servers, in tensors."""
+TCP_MEMORY_PER_SIZE = 1.0
+"""Additional memory over tcp, where the consumer's task has its own bytes."""
+_START_SECONDS = 20.0
+_SECONDS_OF_TURN = 0.12
+"""Time of a turn of small steps, with its empty steps and the readings."""
+_STEPS_OF_LARGE_TURN = 4
+_SECONDS_PER_BYTE = 1.4e-9
+"""Time of a large step of all transports together, on two processors."""
 NOTES = (
     "A client in a third process runs the steps in sessions on two servers. added us: the time of a"
     " step minus the time of an empty step, which runs an operation in each task and moves no"
@@ -68,6 +83,25 @@ NOTES = (
     " server has one thread per core, and graph optimizers are off, so that the graph runs as"
     " written.",
 )
+
+
+def memory_of(size: int, transports: Sequence[Transport], *, over_tcp: bool) -> float:
+    """Return the memory of a run with a tensor of `size` bytes; the small cases need little."""
+    return bool(size) * SPARE_BYTES + size * sum(
+        MEMORY_PER_SIZE.get(each.key, OTHER_MEMORY_PER_SIZE)
+        + (TCP_MEMORY_PER_SIZE if over_tcp and not each.stock else 0.0)
+        for each in transports
+        if not each.encoded or size < GRPC_LIMIT
+    )
+
+
+def expected_seconds(plan: TensorPlan) -> float:
+    """Estimate the time of a run on two processors."""
+    turns = plan.rounds * len(plan.transports) * _SECONDS_OF_TURN
+    fewest = FEWEST_ROUNDS * _STEPS_OF_LARGE_TURN * _SECONDS_PER_BYTE
+    return _START_SECONDS + sum(
+        max(min(turns, plan.case_seconds), fewest * case.size) for case in plan.cases
+    )
 
 
 def plan(arguments: argparse.Namespace, record: Record) -> TensorPlan:

@@ -22,12 +22,8 @@ from farwrite_bench.report.parts import Row
 from farwrite_bench.tensor import raw
 from farwrite_bench.tensor.graph import OpenCase
 from farwrite_bench.tensor.plan import (
-    FEWEST_ROUNDS,
-    FEWEST_STEPS,
     LOCAL,
-    MOST_STEPS,
     RAW,
-    TURN_SECONDS,
     Block,
     Case,
     Graph,
@@ -35,6 +31,11 @@ from farwrite_bench.tensor.plan import (
 )
 from farwrite_bench.tensor.rows import failed_row, make_row
 
+FEWEST_ROUNDS = 5
+TURN_SECONDS = 0.04
+"""Time of the steps with a tensor. In a short turn other load affects both kinds alike."""
+MOST_STEPS = 20
+FEWEST_STEPS = 2
 WARM_UP_STEPS = 2
 """Steps before each block, which are not measured."""
 FULL, EMPTY = "full", "empty"
