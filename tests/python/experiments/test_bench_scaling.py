@@ -93,18 +93,3 @@ def test_the_default_run_ends_within_ten_minutes() -> None:
     assert expected_seconds(ScalingPlan(whole, WAYS, QUICK)) < expected_seconds(
         ScalingPlan(whole, WAYS, SHORT)
     )
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--machines", "0"), "is not a count"),
-        (("--link", "10"), "is not a link"),
-        (("--transport", "rpc-over-fabric"), "invalid choice"),
-        (("--calibration", "/none.json"), "is no calibration"),
-    ],
-)
-def test_bad_input_is_refused(words: tuple[str, ...], message: str) -> None:
-    ended = bench("scaling", "--quick", *words)
-    assert ended.returncode != 0
-    assert message in ended.stderr
