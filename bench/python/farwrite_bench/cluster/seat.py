@@ -46,8 +46,7 @@ class Look:
 def config(tf: Any, threads: Threads) -> Any:
     """Make the ConfigProto with these settings."""
     options = tf.compat.v1.ConfigProto(
-        intra_op_parallelism_threads=threads.intra_op,
-        inter_op_parallelism_threads=threads.inter_op,
+        intra_op_parallelism_threads=threads.intra_op, inter_op_parallelism_threads=threads.inter_op
     )
     options.rpc_options.num_channels_per_target = threads.channels
     return options

@@ -47,12 +47,7 @@ QUICK_SIZES = (4 * KIB, MIB, 64 * MIB)
 ROUNDS, QUICK_ROUNDS = 25, 3
 RAW_TARGET, RAW_TARGET_FROM = 0.85, 16 * MIB
 """The target share of the raw socket's bandwidth over tcp, and the size from which it holds."""
-MEMORY_PER_SIZE = {
-    "grpc": 4.0,
-    "farwrite": 1.5,
-    "local": 1.5,
-    "raw": 2.0,
-}
+MEMORY_PER_SIZE = {"grpc": 4.0, "farwrite": 1.5, "local": 1.5, "raw": 2.0}
 OTHER_MEMORY_PER_SIZE = 2.5
 """Memory of a transport's servers, in tensors."""
 TCP_MEMORY_PER_SIZE = 1.0

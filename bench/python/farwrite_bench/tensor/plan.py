@@ -8,13 +8,7 @@ from typing import Any, Protocol
 
 from farwrite_bench.benchmarks import suites
 from farwrite_bench.cluster.group import Turn
-from farwrite_bench.cluster.transport import (
-    FARWRITE,
-    GRPC,
-    STAGED,
-    STOCK_PROTOCOL,
-    Transport,
-)
+from farwrite_bench.cluster.transport import FARWRITE, GRPC, STAGED, STOCK_PROTOCOL, Transport
 from farwrite_bench.sizes import GIB, KIB
 
 LOCAL = Transport("local", "one process", STOCK_PROTOCOL)

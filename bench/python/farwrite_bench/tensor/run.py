@@ -21,14 +21,7 @@ from farwrite_bench.harness.benchmark import Progress, stage
 from farwrite_bench.report.parts import Row
 from farwrite_bench.tensor import raw
 from farwrite_bench.tensor.graph import OpenCase
-from farwrite_bench.tensor.plan import (
-    LOCAL,
-    RAW,
-    Block,
-    Case,
-    Graph,
-    TensorPlan,
-)
+from farwrite_bench.tensor.plan import LOCAL, RAW, Block, Case, Graph, TensorPlan
 from farwrite_bench.tensor.rows import failed_row, make_row
 
 FEWEST_ROUNDS = 5

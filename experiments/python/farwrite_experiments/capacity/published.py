@@ -93,12 +93,7 @@ def _on_servers(costs: Costs, network: Network, compute: float, count: int) -> P
 
 
 def _row(
-    what: str,
-    cluster: Site,
-    assumption: str,
-    published: float,
-    predicted: list[float],
-    unit: str,
+    what: str, cluster: Site, assumption: str, published: float, predicted: list[float], unit: str
 ) -> Row:
     low, high = min(predicted), max(predicted)
     outside = low - published if published < low else min(high - published, 0.0)
