@@ -11,13 +11,14 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import heapq
+import itertools
 import os
 import select
 import socket
 import struct
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
 from farwrite_experiments.cluster.link import Link
@@ -55,23 +56,13 @@ class Port:
     """The same for what it receives."""
 
 
-@dataclass(order=True)
-class Packet:
-    """A packet on its way."""
-
-    due: float
-    number: int
-    port: Port = field(compare=False)
-    bytes: memoryview = field(compare=False)
-
-
 class Switch:
     """Passes packets from port to port, each when it is due."""
 
     def __init__(self, ports: dict[bytes, Port], link: Link) -> None:
         self._ports, self._link = ports, link
-        self._waiting: list[Packet] = []
-        self._number = 0
+        self._numbers = itertools.count()
+        self._waiting: list[tuple[float, int, Port, memoryview]] = []
 
     def take(self, port: Port, packet: memoryview, now: float) -> None:
         """Take a packet that a machine has sent."""
@@ -84,17 +75,16 @@ class Switch:
         if to.received - now > QUEUE_SECONDS + lasts:
             to.received -= lasts
             return
-        self._number += 1
         due = to.received + self._link.delay
-        heapq.heappush(self._waiting, Packet(due, self._number, to, packet))
+        heapq.heappush(self._waiting, (due, next(self._numbers), to, packet))
 
     def pass_on(self, now: float) -> float | None:
         """Pass on what is due; return the seconds until the next packet, if there is one."""
-        while self._waiting and self._waiting[0].due <= now:
-            packet = heapq.heappop(self._waiting)
+        while self._waiting and self._waiting[0][0] <= now:
+            _, _, to, packet = heapq.heappop(self._waiting)
             with contextlib.suppress(OSError):  # a machine that is down gets nothing
-                os.write(packet.port.descriptor, packet.bytes)
-        return self._waiting[0].due - now if self._waiting else None
+                os.write(to.descriptor, packet)
+        return self._waiting[0][0] - now if self._waiting else None
 
 
 def main(control: Connection) -> None:
