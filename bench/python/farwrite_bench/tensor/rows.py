@@ -12,6 +12,7 @@ from farwrite.units import format_size
 from farwrite_bench.cluster.group import totals
 from farwrite_bench.cluster.readings import control_calls
 from farwrite_bench.cluster.transport import FARWRITE, Transport
+from farwrite_bench.cluster.ways import spent_in, steps_of
 from farwrite_bench.report.parts import Facts, Row, rows_of
 from farwrite_bench.tensor.plan import LOCAL, RAW, Block, Case
 
@@ -40,8 +41,7 @@ def make_row(
         socket's: the median over the rounds of the time that the bytes add to the raw socket's step
         divided by the time that the tensor adds here.
     """
-    steps = sum(len(block.seconds) for block in blocks)
-    total = totals(blocks)
+    total, steps = totals(blocks), steps_of(blocks)
     last = blocks[-1].after
     counted = any(readings.counters is not None for readings in last)
     row: Row = {
@@ -53,7 +53,6 @@ def make_row(
         "empty_step_ms": round(median_ms([block.empty for block in blocks]), 4),
         **added(blocks),
         "copies": total.get("copies", 0) / steps if counted else None,
-        "socket_bytes": round(total["socket_bytes"] / steps, 1),
         "grpc_tensor_calls": total.get("grpc_recv_tensor_calls", 0) / steps if counted else None,
         "control": control_calls(total, steps) if transport.carries_control else None,
         "counters": {
@@ -61,13 +60,10 @@ def make_row(
             for name, value in total.items()
             if value and name not in ("socket_bytes", "cpu_seconds")
         },
-        "cpu_ms": round(1e3 * total["cpu_seconds"] / steps, 3),
-        "steps": steps,
-        "load": round(load, 2),
+        **spent_in(blocks, load),
         "vs_local": None,
         "vs_local_same_control": None,
         "of_raw": None,
-        "rounds": len(blocks),
         "error": None,
     }
     if local:
