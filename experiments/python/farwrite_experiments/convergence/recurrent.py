@@ -22,24 +22,13 @@ class Cell:
     hidden: int
 
     @property
-    def of_input(self) -> Variable:
-        """The matrix of the inputs."""
-        return Variable(f"{self.name}/wx", (self.inputs, 4 * self.hidden))
-
-    @property
-    def of_state(self) -> Variable:
-        """The matrix of the state."""
-        return Variable(f"{self.name}/wh", (self.hidden, 4 * self.hidden))
-
-    @property
-    def offset(self) -> Variable:
-        """The offset."""
-        return Variable(f"{self.name}/b", (4 * self.hidden,))
-
-    @property
     def variables(self) -> tuple[Variable, ...]:
-        """All of them."""
-        return (self.of_input, self.of_state, self.offset)
+        """The matrix of the inputs, the matrix of the state, and the offset."""
+        shapes = {"wx": (self.inputs,), "wh": (self.hidden,), "b": ()}
+        return tuple(
+            Variable(f"{self.name}/{end}", (*shape, 4 * self.hidden))
+            for end, shape in shapes.items()
+        )
 
 
 @dataclass(frozen=True)
@@ -74,11 +63,10 @@ def lstm(
     """
     count, longest = tf.shape(inputs)[0], tf.shape(inputs)[1]
     batch = inputs.shape[0]  # None if it differs from step to step
+    of_input, of_state, offset = map(read, cell.variables)
     # All inputs at once: only the state's matrix is needed in the loop.
     flat = tf.reshape(tf.transpose(inputs, [1, 0, 2]), [-1, cell.inputs])
-    given = tf.matmul(flat, read(cell.of_input)) + read(cell.offset)
-    given = tf.reshape(given, [longest, count, 4 * cell.hidden])
-    of_state = read(cell.of_state)
+    given = tf.reshape(tf.matmul(flat, of_input) + offset, [longest, count, 4 * cell.hidden])
     shape = [batch, cell.hidden]
     by_time = tf.TensorArray(tf.float32, longest, element_shape=[batch, 4 * cell.hidden])
     by_time = by_time.unstack(given)

@@ -1,16 +1,91 @@
-"""Variables where their task is: created, read, updated and freed there."""
+"""Variables where their task is: created, read, updated and freed there, and their optimizers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 
-from farwrite_experiments.networks.network import MNIST_MLP
 from farwrite_experiments.networks.outline import Variable
-from farwrite_experiments.train.optimizers import Adagrad, Descent, Optimizer
-from farwrite_experiments.train.placement import Placement
-from farwrite_experiments.train.plan import EMULATED, Case
+
+RATE = 1e-3
+"""The learning rate of gradient descent."""
+
+Slots = tuple[tuple[str, float], ...]
+"""The tensors that an optimizer keeps beside a variable: the end of the name, the first value."""
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Gradient descent."""
+
+    rate: float = RATE
+    slots: Slots = ()
+
+    def apply(self, tf: Any, variable: Any, _slots: Sequence[Any], total: Any, count: int) -> Any:
+        """Apply the mean of `count` gradients, given their sum, without a pass over them."""
+        return tf.raw_ops.ResourceApplyGradientDescent(
+            var=variable, alpha=tf.constant(self.rate / count), delta=total
+        )
+
+
+@dataclass(frozen=True)
+class Adagrad:
+    """Adagrad, with a first sum of squares of 0.1."""
+
+    rate: float = 0.01
+    slots: Slots = (("/sum", 0.1),)
+
+    def apply(self, tf: Any, variable: Any, slots: Sequence[Any], total: Any, count: int) -> Any:
+        """Apply the mean of `count` gradients, given their sum."""
+        return tf.raw_ops.ResourceApplyAdagradV2(
+            **self._shared(tf, variable, slots), grad=total / float(count)
+        )
+
+    def apply_rows(
+        self, tf: Any, variable: Any, slots: Sequence[Any], rows: Any, numbers: Any
+    ) -> Any:
+        """Apply sums of gradients to some rows, each named once."""
+        return tf.raw_ops.ResourceSparseApplyAdagradV2(
+            **self._shared(tf, variable, slots), grad=rows, indices=numbers
+        )
+
+    def _shared(self, tf: Any, variable: Any, slots: Sequence[Any]) -> dict[str, Any]:
+        rate, epsilon = tf.constant(self.rate), tf.constant(0.0)
+        return {"var": variable, "accum": slots[0], "lr": rate, "epsilon": epsilon}
+
+
+@dataclass(frozen=True)
+class Adam:
+    """Adam without the correction of the first steps, which would need a count of steps.
+
+    Its step does not depend on the scale of the gradients, so their sum does for their mean.
+    """
+
+    rate: float = 1e-3
+    decays: tuple[float, float] = (0.9, 0.99)
+    """The second is less than usual. Without the correction, the first steps are then not much
+    longer."""
+    slots: Slots = (("/mean", 0.0), ("/square", 0.0))
+
+    def apply(self, tf: Any, variable: Any, slots: Sequence[Any], total: Any, _count: int) -> Any:
+        """Apply the sum of gradients."""
+        return tf.raw_ops.ResourceApplyAdam(
+            var=variable,
+            m=slots[0],
+            v=slots[1],
+            beta1_power=tf.constant(0.0),
+            beta2_power=tf.constant(0.0),
+            lr=tf.constant(self.rate),
+            beta1=tf.constant(self.decays[0]),
+            beta2=tf.constant(self.decays[1]),
+            epsilon=tf.constant(1e-8),
+            grad=total,
+        )
+
+
+Optimizer = Descent | Adagrad | Adam
 
 
 class Variables:
@@ -44,23 +119,24 @@ class Variables:
         self._tf, self._prefix, self._place, self._first = tf, prefix, place, first
         self._optimizer = optimizer
         self._numbers = {each: number for number, each in enumerate(variables)}
-        self._handles = {each: self._handle(each, "") for each in variables}
-        self._slots = {
-            each: [(self._handle(each, end), value) for end, value in optimizer(each).slots]
+        self.handles = {
+            each: [self._handle(each, end) for end in ("", *dict(optimizer(each).slots))]
             for each in variables
         }
+        """The resources of each variable: its own, then its slots."""
         self.values = {each: self._read(each) for each in variables}
         """The tensors with the values in this step."""
 
     def create(self) -> list[Any]:
         """Return the operations that give all variables their first values."""
-        made = []
+        tf, made = self._tf, []
         for variable, number in self._numbers.items():
             with self.place(variable):
-                first = self._first(number, variable)
-                made.append(self._assign(self._handles[variable], first))
-                for handle, value in self._slots[variable]:
-                    made.append(self._assign(handle, self._tf.fill(variable.shape, value)))
+                slots = self._optimizer(variable).slots
+                values = [self._first(number, variable)]
+                values += [tf.fill(variable.shape, value) for _, value in slots]
+                for handle, value in zip(self.handles[variable], values, strict=True):
+                    made.append(tf.raw_ops.AssignVariableOp(resource=handle, value=value))
         return made
 
     def update(self, variable: Variable, gradients: Sequence[Any]) -> Any:
@@ -68,9 +144,8 @@ class Variables:
         tf = self._tf
         with self.place(variable):
             total = gradients[0] if len(gradients) == 1 else tf.add_n(gradients)
-            slots = [handle for handle, _ in self._slots[variable]]
-            optimizer = self._optimizer(variable)
-            return optimizer.apply(tf, self._handles[variable], slots, total, len(gradients))
+            handle, *slots = self.handles[variable]
+            return self._optimizer(variable).apply(tf, handle, slots, total, len(gradients))
 
     def checksums(self) -> list[Any]:
         """Return the `checksum` of each variable, computed where it is."""
@@ -82,15 +157,11 @@ class Variables:
 
     def destroy(self) -> list[Any]:
         """Return the operations that free all variables."""
-        freed = []
+        free, freed = self._tf.raw_ops.DestroyResourceOp, []
         for variable in self._numbers:
             with self.place(variable):
-                for handle in (self._handles[variable], *(h for h, _ in self._slots[variable])):
-                    freed.append(
-                        self._tf.raw_ops.DestroyResourceOp(
-                            resource=handle, ignore_lookup_error=True
-                        )
-                    )
+                for handle in self.handles[variable]:
+                    freed.append(free(resource=handle, ignore_lookup_error=True))
         return freed
 
     def place(self, variable: Variable) -> AbstractContextManager[Any]:
@@ -98,54 +169,18 @@ class Variables:
         return self._place(self._numbers[variable])
 
     def _handle(self, variable: Variable, end: str) -> Any:
+        name = f"{self._prefix}/{variable.name}{end}"
         with self.place(variable):
             return self._tf.raw_ops.VarHandleOp(
-                dtype=self._tf.float32,
-                shape=variable.shape,
-                shared_name=f"{self._prefix}/{variable.name}{end}",
+                dtype=self._tf.float32, shape=variable.shape, shared_name=name
             )
 
     def _read(self, variable: Variable) -> Any:
+        handle = self.handles[variable][0]
         with self.place(variable):
-            return self._tf.raw_ops.ReadVariableOp(
-                resource=self._handles[variable], dtype=self._tf.float32
-            )
-
-    def _assign(self, handle: Any, value: Any) -> Any:
-        return self._tf.raw_ops.AssignVariableOp(resource=handle, value=value)
-
-
-def variables_of(tf: Any, case: Case, placement: Placement) -> Variables:
-    """Return the variables of a case."""
-    optimizer = optimizer_of(case)
-    return Variables(
-        tf,
-        case.network.variables,
-        case.model,
-        placement.variable,
-        lambda _: optimizer,
-        lambda number, variable: first_value(tf, case, number, variable),
-    )
-
-
-def optimizer_of(case: Case) -> Optimizer:
-    """Return how a case's gradients change its variables."""
-    if case.optimizer is not None:
-        return case.optimizer
-    return Adagrad() if case.model == MNIST_MLP.key else Descent()
+            return self._tf.raw_ops.ReadVariableOp(resource=handle, dtype=self._tf.float32)
 
 
 def checksum(tf: Any, value: Any) -> Any:
     """Return the sum over the bits of a float tensor. Any one bit that differs changes it."""
     return tf.reduce_sum(tf.bitcast(value, tf.int32))
-
-
-def first_value(tf: Any, case: Case, number: int, variable: Variable) -> Any:
-    """Return the first value: constant if emulated, since no layer computes with it."""
-    shape = variable.shape
-    if case.compute == EMULATED:
-        return tf.fill(shape, tf.constant(0.01 * (number + 1)))
-    if len(shape) == 1:
-        return tf.zeros(shape)
-    inputs = variable.elements // shape[-1]
-    return (2.0 / inputs) ** 0.5 * tf.random.stateless_normal(shape, seed=[number, 1])
