@@ -52,6 +52,8 @@ NOTES = (
     " and update them as a matrix. Numbers of words, some KB a step, cross only in the real ones.",
     f"{MALLOC_WORDS}. Graph optimizers are off.",
 )
+CARRYING = [key for key in TRANSPORTS if key != LOCAL.key]
+"""The transports that carry tensors between tasks."""
 
 
 def plan(arguments: argparse.Namespace, record: Record) -> ConvergencePlan:
@@ -203,22 +205,11 @@ BENCHMARK = Benchmark(
             metavar="DIR",
             shown="scikit-learn's digits, and generated text",
         ),
-        Option(
-            "--transport",
-            "use only this one; may be given several times",
-            (GRPC.key, FARWRITE.key),
-            choices=[key for key in TRANSPORTS if key != LOCAL.key],
-            many=True,
-            shown=f"{GRPC.key} and {FARWRITE.key}",
+        replace(
+            chosen("--transport", CARRYING, f"{GRPC.key} and {FARWRITE.key}"),
+            default=(GRPC.key, FARWRITE.key),
         ),
-        Option(
-            "--fabric",
-            "use only this one; may be given several times",
-            FABRICS[:1],
-            choices=FABRICS,
-            many=True,
-            shown="shm",
-        ),
+        replace(chosen("--fabric", FABRICS, "shm"), default=FABRICS[:1]),
         Option(
             "--runs",
             "runs, each with other seeds",

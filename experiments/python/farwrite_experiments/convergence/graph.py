@@ -6,14 +6,14 @@ import importlib
 import time
 from typing import Any
 
-from farwrite_bench.cluster.seat import start_server
+from farwrite_bench.cluster.seat import Seat, start_server
 from farwrite_bench.cluster.transport import FARWRITE
 from farwrite_bench.tensor.graph import session_config
 from farwrite_experiments.convergence.model import Batch
 from farwrite_experiments.convergence.plan import Block, Job
 from farwrite_experiments.convergence.weights import Bound, Reads, Weights
+from farwrite_experiments.library import load
 from farwrite_experiments.train.graph import SEED
-from farwrite_experiments.train.plan import Join
 
 
 class Trainer:
@@ -22,10 +22,11 @@ class Trainer:
     It applies the mean of their gradients.
     """
 
-    def __init__(self, tf: Any, join: Join) -> None:
-        self._tf, self._server = tf, start_server(tf, join.seat)
+    def __init__(self, tf: Any, seat: Seat, _mirrored: bool) -> None:
+        load()  # before a peer's graph needs its operations
+        self._tf, self._server = tf, start_server(tf, seat)
         self._bound: Bound | None = None
-        if join.seat.transport.protocol == FARWRITE.protocol:
+        if seat.transport.protocol == FARWRITE.protocol:
             self._bound = importlib.import_module("farwrite.tensorflow").bound_shape
 
     def open(self, job: Job) -> None:

@@ -17,6 +17,7 @@ from farwrite_bench.cluster.group import Turn
 from farwrite_bench.cluster.process import MALLOC
 from farwrite_bench.harness.benchmark import Progress, stage
 from farwrite_bench.report.parts import Row
+from farwrite_experiments.convergence.graph import Trainer
 from farwrite_experiments.convergence.plan import Block, ConvergencePlan, Job
 from farwrite_experiments.train.cluster import Cluster, start
 from farwrite_experiments.train.groups import groups
@@ -26,7 +27,6 @@ from farwrite_experiments.train.run import compare
 from farwrite_experiments.train.run import run as measure_steps
 from farwrite_experiments.train.variables import Adam
 
-TRAINER = "farwrite_experiments.convergence.graph"
 TRAINING_SHARE = 0.8
 """About the part of a job's time that training takes; the rest is its emulated steps."""
 WARM_UP_STEPS = 4
@@ -68,7 +68,7 @@ def _train(plan: ConvergencePlan, job: Job, report: Progress, logs: Path) -> Ite
     report(0.0, "starting processes")
     with contextlib.ExitStack() as stack:
         clusters = {
-            way.key: start(way, job.layout, logs, stack, trainer=TRAINER) for way in plan.ways
+            way.key: start(way, job.layout, logs, stack, trainer=Trainer) for way in plan.ways
         }
         for cluster in clusters.values():
             cluster.call("open", job)

@@ -9,7 +9,6 @@ from typing import Any
 from farwrite_experiments.convergence.data import lines
 from farwrite_experiments.convergence.data.choose import LINES, SENTENCES, SEQ2SEQ, Data
 from farwrite_experiments.convergence.model import Batch, Model
-from farwrite_experiments.convergence.recurrent import Cell, lstm
 from farwrite_experiments.convergence.weights import Reads
 from farwrite_experiments.networks.gpu_class import RECURRENT_STEP_MS, equivalent, milliseconds
 from farwrite_experiments.networks.network import Network
@@ -18,13 +17,80 @@ from farwrite_experiments.networks.outline import Layer, Outline, Value, Variabl
 LONGEST = 40
 """Words of a sentence that are read. With the end of a translation it is one more."""
 WIDTH, HIDDEN = 256, 256
+FORGET = 1.0
+"""What is added to the forget gate, so that a new cell keeps its memory."""
 SOURCE, TARGET, WORDS = (
     Variable(name, (lines.WORDS, WIDTH)) for name in ("source", "target", "words")
 )
-ENCODER, DECODER, FIRST, SECOND = (
-    Cell(name, WIDTH, HIDDEN) for name in ("encoder", "decoder", "first", "second")
-)
 OUT, OFFSET = Variable("out/w", (HIDDEN, lines.WORDS)), Variable("out/b", (lines.WORDS,))
+
+
+Cell = tuple[Variable, Variable, Variable]
+"""The matrices of the inputs and of the state of an LSTM, and the offset; the gates share each."""
+
+
+def _cell(name: str) -> Cell:
+    return (
+        Variable(f"{name}/wx", (WIDTH, 4 * HIDDEN)),
+        Variable(f"{name}/wh", (HIDDEN, 4 * HIDDEN)),
+        Variable(f"{name}/b", (4 * HIDDEN,)),
+    )
+
+
+ENCODER, DECODER, FIRST, SECOND = map(_cell, ("encoder", "decoder", "first", "second"))
+
+
+def lstm(
+    tf: Any, cell: Cell, reads: Reads, inputs: Any, lengths: Any, first: Sequence[Any] = ()
+) -> tuple[Any, Any, Any]:
+    """Build an LSTM over sequences of different lengths, as a loop.
+
+    Parameters
+    ----------
+    inputs : Tensor
+        Of shape (batch, longest, `WIDTH`). `longest` may differ from step to step.
+    lengths : Tensor
+        The words of each line. Behind them, the state stays as it is.
+    first : sequence of Tensor
+        The first state and memory, (batch, hidden) each; zero without it.
+
+    Returns
+    -------
+    tuple
+        The outputs, (longest, batch, hidden). The state and the memory behind the last word of each
+        line, (batch, hidden) each.
+    """
+    count, longest = tf.shape(inputs)[0], tf.shape(inputs)[1]
+    batch = inputs.shape[0]  # None if it differs from step to step
+    of_input, of_state, offset = map(reads.value, cell)
+    # All inputs at once: only the state's matrix is needed in the loop.
+    flat = tf.reshape(tf.transpose(inputs, [1, 0, 2]), [-1, WIDTH])
+    given = tf.reshape(tf.matmul(flat, of_input) + offset, [longest, count, 4 * HIDDEN])
+    shape = [batch, HIDDEN]
+    by_time = tf.TensorArray(tf.float32, longest, element_shape=[batch, 4 * HIDDEN])
+    by_time = by_time.unstack(given)
+    outputs = tf.TensorArray(tf.float32, longest, element_shape=shape)
+    zero = tf.zeros([count, HIDDEN])
+    zero.set_shape(shape)
+
+    def step(number: Any, state: Any, memory: Any, outputs: Any) -> tuple[Any, ...]:
+        gates = by_time.read(number) + tf.matmul(state, of_state)
+        taken, kept, shown, new = tf.split(gates, 4, axis=-1)
+        later = tf.sigmoid(kept + FORGET) * memory + tf.sigmoid(taken) * tf.tanh(new)
+        output = tf.sigmoid(shown) * tf.tanh(later)
+        lives = tf.expand_dims(number < lengths, 1)
+        state, memory = tf.where(lives, output, state), tf.where(lives, later, memory)
+        return number + 1, state, memory, outputs.write(number, state)
+
+    _, state, memory, outputs = tf.while_loop(
+        lambda number, *_: number < longest,
+        step,
+        (tf.constant(0), *(first or (zero, zero)), outputs),
+        maximum_iterations=longest,
+    )
+    stacked = outputs.stack()
+    stacked.set_shape([None, *shape])
+    return stacked, state, memory
 
 
 class Text(Model):
@@ -46,10 +112,10 @@ class Text(Model):
         """Return the outline. Of a table, it has the rows that a batch reads."""
         layers = []
         for cell, steps in zip(self.cells, longest, strict=True):
-            rows = Variable(f"{cell.name}/rows", (round(self.batch * steps), WIDTH))
-            taken = equivalent(steps * RECURRENT_STEP_MS)
-            layers.append(Layer(f"{cell.name} words", (rows,), 0, rows.shape))
-            layers.append(Layer(cell.name, cell.variables, taken, (HIDDEN,)))
+            name, taken = cell[0].name, equivalent(steps * RECURRENT_STEP_MS)
+            rows = Variable(f"{name}/rows", (round(self.batch * steps), WIDTH))
+            layers.append(Layer(f"{name} words", (rows,), 0, rows.shape))
+            layers.append(Layer(name, cell, taken, (HIDDEN,)))
         total = sum(longest) * RECURRENT_STEP_MS
         if self.output:
             output_ms = milliseconds(self.batch * longest[-1] * OUT.elements)
@@ -74,7 +140,7 @@ class Seq2Seq(Text):
     batch, rate = 16, 3e-3
     measure, target, targets = "perplexity", 12.0, {LINES: 20.0}
     cells, output, tables = (ENCODER, DECODER), (OUT, OFFSET), (SOURCE, TARGET)
-    variables = (*ENCODER.variables, *DECODER.variables, *output)
+    variables = (*ENCODER, *DECODER, *output)
 
     def decoded(self, tf: Any, data: Data, batches: Any) -> Any:
         """Return the dataset of the numbers of the words, each batch as long as its longest."""
@@ -96,13 +162,13 @@ class Seq2Seq(Text):
     def loss(self, tf: Any, reads: Reads, batch: Batch) -> Any:
         """Build the mean cross entropy of a word."""
         source, source_lengths, given, wanted, lengths = batch
-        read = reads.value
-        heard = lstm(tf, ENCODER, read, reads.rows(SOURCE, source, LONGEST), source_lengths)
+        read = reads.rows(SOURCE, source, LONGEST)
+        _, *thought = lstm(tf, ENCODER, reads, read, source_lengths)
         written = reads.rows(TARGET, given, LONGEST + 1)
-        told = lstm(tf, DECODER, read, written, lengths, (heard.state, heard.memory))
-        logits = tf.matmul(tf.reshape(told.outputs, [-1, HIDDEN]), read(OUT)) + read(OFFSET)
+        outputs, *_ = lstm(tf, DECODER, reads, written, lengths, thought)
+        logits = tf.matmul(tf.reshape(outputs, [-1, HIDDEN]), reads.value(OUT))
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
-            labels=tf.reshape(tf.transpose(wanted), [-1]), logits=logits
+            labels=tf.reshape(tf.transpose(wanted), [-1]), logits=logits + reads.value(OFFSET)
         )
         words = tf.cast(tf.reshape(tf.transpose(tf.sequence_mask(lengths)), [-1]), tf.float32)
         return tf.reduce_sum(losses * words) / tf.reduce_sum(words)
@@ -122,7 +188,7 @@ class Sentences(Text):
     batch, rate = 32, 1e-3
     measure, target, targets = "loss", 1.5, {LINES: 2.0}
     cells, tables = (FIRST, SECOND), (WORDS,)
-    variables = (*FIRST.variables, *SECOND.variables)
+    variables = (*FIRST, *SECOND)
 
     def decoded(self, tf: Any, data: Data, batches: Any) -> Any:
         """Return the dataset of the numbers of the words, each batch as long as its longest."""
@@ -140,7 +206,7 @@ class Sentences(Text):
         """Build the mean cross entropy of finding a sentence's partner in the batch."""
         # Without a limit of the length: these edges are dynamic.
         first, second = (
-            lstm(tf, cell, reads.value, reads.rows(WORDS, words), lengths).state
+            lstm(tf, cell, reads, reads.rows(WORDS, words), lengths)[1]
             for cell, words, lengths in ((FIRST, *batch[:2]), (SECOND, *batch[2:]))
         )
         logits = tf.matmul(first, second, transpose_b=True)

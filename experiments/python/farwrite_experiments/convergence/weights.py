@@ -18,18 +18,8 @@ Bound = Callable[[Any, Sequence[int]], Any]
 class Weights(Variables):
     """Variables that workers read as a whole, and matrices of which they read some rows.
 
-    Parameters
-    ----------
-    tf : module
-        TensorFlow.
-    variables, tables : sequence of Variable
-        The variables, which Adam updates, and the matrices, whose rows Adagrad updates.
-    rate : float
-        Adam's learning rate.
-    servers : int
-        The number of servers. They have the variables in turn.
-    seed : Tensor
-        Selects the first values.
+    Adam with this `rate` updates the `variables`, and Adagrad the rows of the `tables`. The servers
+    have them in turn. The tensor `seed` selects the first values.
     """
 
     def __init__(
@@ -92,15 +82,7 @@ class Lookup:
 
 
 class Reads:
-    """What one worker reads in a step.
-
-    Parameters
-    ----------
-    weights : Weights
-        The variables.
-    bound : callable, optional
-        Declares largest shapes to the plug-in; None without it.
-    """
+    """What one worker reads in a step. Without the plug-in there is no `bound`."""
 
     def __init__(self, weights: Weights, bound: Bound | None) -> None:
         self._weights, self._bound = weights, bound

@@ -16,13 +16,13 @@ from farwrite_bench.cluster.group import Group, Turn
 from farwrite_bench.cluster.process import free_ports
 from farwrite_bench.cluster.seat import Seat, Threads
 from farwrite_bench.cluster.transport import forced
+from farwrite_bench.step import ways
 from farwrite_experiments.cluster.machines import Machine, on_loopback
 from farwrite_experiments.cluster.observed import Observed
 from farwrite_experiments.cluster.processors import busy_seconds
-from farwrite_experiments.train.plan import MIRRORED, Case, Join, Layout, Way
+from farwrite_experiments.train.plan import MIRRORED, Case, Layout, Way
+from farwrite_experiments.train.worker import Trainer
 
-WORKER = "farwrite_experiments.train.worker"
-"""What all tasks run. A server is a worker that nothing asks for steps."""
 STEP_SECONDS = 600.0
 """How long a step may take, and any other answer: of the largest network on a slow machine."""
 
@@ -118,7 +118,7 @@ def start(
     logs: Path,
     stack: contextlib.ExitStack,
     machines: Mapping[str, Sequence[Machine]] | None = None,
-    trainer: str = WORKER,
+    trainer: type = Trainer,
 ) -> Cluster:
     """Start the processes of a way, which end with `stack`, and wait until they are ready.
 
@@ -126,8 +126,9 @@ def start(
     ----------
     machines : mapping, optional
         Those of each job's tasks, "ps" and "worker"; without it all are this one.
-    trainer : str
-        The module of the workers' `Trainer`.
+    trainer : type
+        What the workers do, made of TensorFlow's module, a `Seat`, and whether they share a
+        strategy. A server is a `Trainer` that nothing asks for steps.
     """
     alone = way.is_local and not layout.mirrored
     jobs = {"ps": 0, "worker": 1} if alone else {"ps": layout.servers, "worker": layout.workers}
@@ -149,18 +150,17 @@ def start(
         **way.transport.variables(addresses),
     }
 
-    def task(job: str, index: int, trainer: str) -> ForkedTask:
+    def task(job: str, index: int, trainer: type) -> ForkedTask:
         name, log = f"{way.key} {job}:{index}", f"{way.key.replace(' ', '-')}-{job}{index}.log"
         enter = where[job][index].enter
-        made = ForkedTask(name, WORKER, environment, logs / log, first=enter)
+        made = ForkedTask(name, ways.__name__, environment, logs / log, first=enter)
         stack.enter_context(made)
-        made.send(
-            Join(Seat(addresses, job, index, way.transport, threads), layout.mirrored, trainer)
-        )
+        arguments = (Seat(addresses, job, index, way.transport, threads), layout.mirrored)
+        made.send(ways.Way(way.transport, addresses, (), trainer, arguments, way.transport))
         return made
 
     # The workers end first, while their servers still answer.
-    serving = [task("ps", index, WORKER) for index in range(jobs["ps"])]
+    serving = [task("ps", index, Trainer) for index in range(jobs["ps"])]
     working = [task("worker", index, trainer) for index in range(jobs["worker"])]
     receive_all([*serving, *working], START_SECONDS)
     return Cluster(way, working, serving)

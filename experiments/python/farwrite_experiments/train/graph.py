@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from farwrite_bench.tensor.graph import session_config, timed
-from farwrite_experiments.library import load_ops
+from farwrite_experiments.library import load
 from farwrite_experiments.networks.network import MNIST_MLP
 from farwrite_experiments.networks.outline import Layer, Shape, Value, Variable
 from farwrite_experiments.networks.real import RealNetwork, loss, synthetic
@@ -28,14 +28,7 @@ Read = Callable[[Variable], Any]
 class Placement:
     """Device scopes: which task has which variable and which layer of a case.
 
-    Parameters
-    ----------
-    tf : module
-        TensorFlow.
-    case : Case
-        The case.
-    cluster : bool
-        Whether there are tasks. Otherwise one process has everything.
+    Without a `cluster` there are no tasks, and one process has everything.
     """
 
     def __init__(self, tf: Any, case: Case, *, cluster: bool) -> None:
@@ -103,7 +96,7 @@ def _emulated(
     total = sum(layer.operations for layer in layers)
     assert case.compute_ms is not None
     times = [case.compute_ms * layer.operations / total for layer in layers]
-    emulated_compute = load_ops().farwrite_emulated_compute
+    emulated_compute = load().farwrite_emulated_compute
 
     def compute(milliseconds: float, read: list[Any], held: list[Any], *shapes: Shape) -> list[Any]:
         written: list[Any] = emulated_compute(
@@ -158,17 +151,11 @@ class Training:
 
     Parameters
     ----------
-    tf : module
-        TensorFlow.
-    case : Case
-        What to build.
-    target : str
-        The session's target.
     worker : int, optional
         The worker whose steps the session takes. None takes the steps of all of them together, and
         applies the mean of their gradients.
     cluster : bool
-        Whether there are tasks. Otherwise the target's one process has everything.
+        Whether there are tasks. Otherwise the `target`'s one process has everything.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What one run of ``bench train`` measures, and the messages to its workers."""
+"""What one run of ``bench train`` measures."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from farwrite_bench.cluster.seat import Seat
 from farwrite_bench.cluster.transport import FARWRITE, GRPC, STAGED, Transport
 from farwrite_bench.tensor.plan import LOCAL
 from farwrite_experiments.networks.network import NETWORKS, Network
@@ -109,17 +108,6 @@ def ways(transports: Sequence[str], fabrics: Sequence[str] | None = None) -> lis
             over = [None] if key == GRPC.key else fabrics or default
             found += [Way(transport, fabric) for fabric in over]
     return found
-
-
-@dataclass(frozen=True)
-class Join:
-    """The first message to a worker."""
-
-    seat: Seat
-    mirrored: bool
-    """Whether the worker takes part in a MultiWorkerMirroredStrategy."""
-    trainer: str
-    """The module of its `Trainer`."""
 
 
 @dataclass(frozen=True)

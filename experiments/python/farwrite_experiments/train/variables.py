@@ -93,8 +93,6 @@ class Variables:
 
     Parameters
     ----------
-    tf : module
-        TensorFlow.
     variables : sequence of Variable
         All of them; each has its place as its number.
     prefix : str

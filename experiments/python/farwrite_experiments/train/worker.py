@@ -1,57 +1,36 @@
-"""A task of a training, as a `ForkedTask`: its server or its strategy, and its share of the steps.
-
-Its first message is a `Join`, and it answers with its readings when its server runs. Each later
-message is a `Look`, or a call of a method of the join's trainer, by `operator.methodcaller`.
-"""
+"""What a task of a training does: its server or its strategy, and its share of the steps."""
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from multiprocessing.connection import Connection
 from typing import Any
 
-from farwrite_bench.cluster.readings import read
-from farwrite_bench.cluster.seat import Look, Seat, start_server
-from farwrite_bench.cluster.transport import load_plugin
+from farwrite_bench.cluster.seat import Seat, start_server
 from farwrite_bench.tensor.graph import timed
 from farwrite_bench.tensor.plan import LOCAL
 from farwrite_experiments.cluster.observed import Observed, observed
-from farwrite_experiments.library import load_ops
+from farwrite_experiments.library import load
 from farwrite_experiments.networks.outline import Variable
 from farwrite_experiments.train.graph import Placement, Training, first_value, gradients_of
-from farwrite_experiments.train.plan import Case, Join
+from farwrite_experiments.train.plan import Case
 from farwrite_experiments.train.variables import Descent, checksum
-
-
-def main(control: Connection) -> None:
-    """Answer the parent until it closes the control pipe."""
-    join: Join = control.recv()
-    load_plugin(join.seat.transport)
-    tf: Any = importlib.import_module("tensorflow")
-    load_ops()  # before a peer's graph needs them
-    trainer = importlib.import_module(join.trainer).Trainer(tf, join)
-    order: Any = Look()
-    while True:
-        looks = isinstance(order, Look)
-        control.send(read(join.seat.task, order.memory) if looks else order(trainer))
-        order = control.recv()
 
 
 class Trainer:
     """The sessions of a case in this worker, or its part of a MultiWorkerMirroredStrategy."""
 
-    def __init__(self, tf: Any, join: Join) -> None:
-        local = join.seat.transport.key == LOCAL.key
+    def __init__(self, tf: Any, seat: Seat, mirrored: bool) -> None:
+        load()  # before a peer's graph needs its operations
+        local = seat.transport.key == LOCAL.key
         self._build: Callable[[Case, int | None], Training | MirroredTraining]
-        if join.mirrored:
-            among = tf.distribute.get_strategy() if local else strategy(tf, join.seat)
+        if mirrored:
+            among = tf.distribute.get_strategy() if local else strategy(tf, seat)
             self._build = lambda case, _: MirroredTraining(tf, case, among)
         else:
-            server = start_server(tf, join.seat)
+            server = start_server(tf, seat)
             self._build = lambda case, worker: Training(
                 tf, case, server.target, worker, cluster=not local
             )
@@ -106,14 +85,8 @@ def strategy(tf: Any, seat: Seat) -> Any:
 class MirroredTraining:
     """The steps of one worker that has all variables, with the methods of `Training`.
 
-    Parameters
-    ----------
-    tf : module
-        TensorFlow.
-    case : Case
-        What to build.
-    among : tf.distribute.Strategy
-        Reduces the gradients. The default strategy, of one worker alone, has nothing to reduce.
+    The strategy `among` all workers reduces the gradients. The default strategy, of one worker
+    alone, has nothing to reduce.
     """
 
     def __init__(self, tf: Any, case: Case, among: Any) -> None:
