@@ -37,11 +37,13 @@ def mnist(folder: Path, count: int = 3) -> Path:
     """Write a small MNIST, and return the folder of its files."""
     made = folder / mnist_idx.FOLDER
     made.mkdir(parents=True)
-    images = (np.arange(count * 784, dtype=np.uint32) % 251).astype(np.uint8).reshape(count, 28, 28)
-    for names in (mnist_idx.TRAIN, mnist_idx.TEST):
-        mnist_idx.write(
-            *(made / name for name in names), images, np.arange(count, dtype=np.uint8) % 10
-        )
+    pixels = bytes(number % 251 for number in range(count * 784))
+    labels = bytes(number % 10 for number in range(count))
+    for images_file, labels_file in (mnist_idx.TRAIN, mnist_idx.TEST):
+        head = np.array([mnist_idx.IMAGES, count, 28, 28], ">u4").tobytes()
+        (made / images_file).write_bytes(head + pixels)
+        head = np.array([mnist_idx.LABELS, count], ">u4").tobytes()
+        (made / labels_file).write_bytes(head + labels)
     return made
 
 

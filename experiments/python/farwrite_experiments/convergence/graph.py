@@ -64,8 +64,8 @@ class Trainer:
                 read = [(each.numbers, each.rows) for each in of_rows if each.table == table]
                 updates.append(weights.update_rows(table, *zip(*read, strict=True)))
             step = tf.group(updates)
-            self._create = [tf.compat.v1.tables_initializer(), *weights.create()]
-            self._begin, self._checksums = begin, weights.checksums()
+            self._create = [tf.compat.v1.tables_initializer(), *weights.create]
+            self._begin, self._checksums = begin, weights.checksums
             longest = model.longest(tf, inputs[0])
         config = session_config(tf)
         self._session = tf.compat.v1.Session(self._server.target, graph=graph, config=config)

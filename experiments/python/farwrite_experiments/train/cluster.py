@@ -37,8 +37,13 @@ class Cluster:
 
     def open(self, case: Case) -> None:
         """Build the case's graph in the workers that take steps, and create its variables."""
-        self._ask([methodcaller("open", case, of_worker) for of_worker in self._sessions(case)])
-        self._ask([methodcaller("create")] * _owners(case))
+        owners = _owners(case)
+        self._ask(
+            [
+                methodcaller("open", case, sessions, number < owners)
+                for number, sessions in enumerate(self._sessions(case))
+            ]
+        )
 
     def take(self, case: Case, count: int) -> Turn:
         """Take `count` steps in every session.

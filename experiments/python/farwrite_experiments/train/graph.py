@@ -185,9 +185,9 @@ class Training:
                 for variable in case.network.variables
             ]
             step = tf.group(updates)
-            self._create = tf.group(variables.create())
-            self._checksums = variables.checksums()
-            self._destroy = tf.group(variables.destroy())
+            self._create = tf.group(variables.create)
+            self._checksums = variables.checksums
+            self._destroy = tf.group(variables.destroy)
         self._session = tf.compat.v1.Session(target, graph=graph, config=session_config(tf))
         # The target is an operation, so nothing is fetched.
         self._step: Callable[[], object] = self._session.make_callable(step)

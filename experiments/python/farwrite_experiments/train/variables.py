@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from farwrite_experiments.networks.outline import Variable
@@ -89,7 +90,7 @@ Optimizer = Descent | Adagrad | Adam
 
 
 class Variables:
-    """Builds the operations on variables. Sessions share variables of the same name.
+    """The operations on variables. Sessions share variables of the same name.
 
     Parameters
     ----------
@@ -114,28 +115,37 @@ class Variables:
         optimizer: Callable[[Variable], Optimizer],
         first: Callable[[int, Variable], Any],
     ) -> None:
-        self._tf, self._prefix, self._place, self._first = tf, prefix, place, first
-        self._optimizer = optimizer
+        self._tf, self._place, self._optimizer = tf, place, optimizer
         self._numbers = {each: number for number, each in enumerate(variables)}
-        self.handles = {
-            each: [self._handle(each, end) for end in ("", *dict(optimizer(each).slots))]
-            for each in variables
-        }
+        self.handles: dict[Variable, list[Any]] = {}
         """The resources of each variable: its own, then its slots."""
-        self.values = {each: self._read(each) for each in variables}
+        self.values: dict[Variable, Any] = {}
         """The tensors with the values in this step."""
-
-    def create(self) -> list[Any]:
-        """Return the operations that give all variables their first values."""
-        tf, made = self._tf, []
-        for variable, number in self._numbers.items():
-            with self.place(variable):
-                slots = self._optimizer(variable).slots
-                values = [self._first(number, variable)]
-                values += [tf.fill(variable.shape, value) for _, value in slots]
-                for handle, value in zip(self.handles[variable], values, strict=True):
-                    made.append(tf.raw_ops.AssignVariableOp(resource=handle, value=value))
-        return made
+        self.create: list[Any] = []
+        """The operations that give all variables and slots their first values."""
+        self.checksums: list[Any] = []
+        """The `checksum` of each variable, computed where it is."""
+        self.destroy: list[Any] = []
+        """The operations that free all variables and slots."""
+        raw = tf.raw_ops
+        for number, each in enumerate(variables):
+            slots = optimizer(each).slots
+            with place(number):
+                self.handles[each] = [
+                    raw.VarHandleOp(
+                        dtype=tf.float32, shape=each.shape, shared_name=f"{prefix}/{name}"
+                    )
+                    for name in (each.name, *(f"{each.name}{end}" for end, _ in slots))
+                ]
+                read = partial(raw.ReadVariableOp, resource=self.handles[each][0], dtype=tf.float32)
+                self.values[each] = read()
+                # A read of its own: what a step reads keeps the consumers that a training has.
+                self.checksums.append(checksum(tf, read()))
+                values = [first(number, each), *(tf.fill(each.shape, value) for _, value in slots)]
+                for handle, value in zip(self.handles[each], values, strict=True):
+                    self.create.append(raw.AssignVariableOp(resource=handle, value=value))
+                    freed = raw.DestroyResourceOp(resource=handle, ignore_lookup_error=True)
+                    self.destroy.append(freed)
 
     def update(self, variable: Variable, gradients: Sequence[Any]) -> Any:
         """Return the operation that applies the mean of the workers' gradients."""
@@ -145,38 +155,9 @@ class Variables:
             handle, *slots = self.handles[variable]
             return self._optimizer(variable).apply(tf, handle, slots, total, len(gradients))
 
-    def checksums(self) -> list[Any]:
-        """Return the `checksum` of each variable, computed where it is."""
-        found = []
-        for variable in self._numbers:
-            with self.place(variable):
-                found.append(checksum(self._tf, self._read(variable)))
-        return found
-
-    def destroy(self) -> list[Any]:
-        """Return the operations that free all variables."""
-        free, freed = self._tf.raw_ops.DestroyResourceOp, []
-        for variable in self._numbers:
-            with self.place(variable):
-                for handle in self.handles[variable]:
-                    freed.append(free(resource=handle, ignore_lookup_error=True))
-        return freed
-
     def place(self, variable: Variable) -> AbstractContextManager[Any]:
         """Return the device scope of the task that has a variable."""
         return self._place(self._numbers[variable])
-
-    def _handle(self, variable: Variable, end: str) -> Any:
-        name = f"{self._prefix}/{variable.name}{end}"
-        with self.place(variable):
-            return self._tf.raw_ops.VarHandleOp(
-                dtype=self._tf.float32, shape=variable.shape, shared_name=name
-            )
-
-    def _read(self, variable: Variable) -> Any:
-        handle = self.handles[variable][0]
-        with self.place(variable):
-            return self._tf.raw_ops.ReadVariableOp(resource=handle, dtype=self._tf.float32)
 
 
 def checksum(tf: Any, value: Any) -> Any:

@@ -36,16 +36,15 @@ class Trainer:
             )
         self._trainings: list[Training | MirroredTraining] = []
 
-    def open(self, case: Case, sessions: Sequence[int | None]) -> None:
+    def open(self, case: Case, sessions: Sequence[int | None], creates: bool) -> None:
         """Build the graph of a case, for the steps of each of these workers in a session.
 
-        None stands for the steps of all workers together.
+        None stands for the steps of all workers together. Also create the variables if this worker
+        does it.
         """
         self._trainings = [self._build(case, worker) for worker in sessions]
-
-    def create(self) -> None:
-        """Create the variables."""
-        self._trainings[0].create()
+        if creates:
+            self._trainings[0].create()
 
     def take(self, count: int) -> list[list[float]]:
         """Take steps in all sessions at once, and return the seconds of each."""

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from farwrite.errors import InvalidArgument, NotFound
 
@@ -77,18 +76,6 @@ def _check_file(path: Path, magic: int, what: str, sides: tuple[int, ...] = ()) 
             f" {_AGAIN}"
         )
     return head[1:]
-
-
-def write(
-    images_file: Path,
-    labels_file: Path,
-    images: npt.NDArray[np.uint8],
-    labels: npt.NDArray[np.uint8],
-) -> None:
-    """Write a pair of files, from arrays of shape (count, 28, 28) and (count,)."""
-    head = np.array([IMAGES, *images.shape], ">u4").tobytes()
-    images_file.write_bytes(head + np.ascontiguousarray(images).tobytes())
-    labels_file.write_bytes(np.array([LABELS, len(labels)], ">u4").tobytes() + labels.tobytes())
 
 
 def records(tf: Any, files: Sequence[str]) -> Any:
