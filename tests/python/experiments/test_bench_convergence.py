@@ -11,7 +11,7 @@ from plan_of import plan_of
 
 from bench_command import bench, result
 from farwrite.errors import FailedPrecondition, InvalidArgument
-from farwrite_experiments.convergence.benchmark import BENCHMARK, interrupted, sentences
+from farwrite_experiments.convergence.benchmark import BENCHMARK, interrupted
 from farwrite_experiments.convergence.data.choose import (
     CIFAR10,
     IMAGES,
@@ -167,16 +167,6 @@ def test_a_quality_that_one_run_does_not_reach_has_no_time() -> None:
     ours = make_rows(JOB, BOTH, runs, STEPS)[1]
     assert ours["of_grpc"]["median"] == 0.5, "the steps are still the same"
     assert spread([1.0, None]) is None and spread([]) is None
-
-
-def test_sentences_name_synthetic_data_and_each_computation() -> None:
-    rows = make_rows(JOB, BOTH, [_run(1, (4.0, 2.0)), _run(2, (4.0, 2.0), reached=False)], STEPS)
-    told = list(sentences({"rows": rows}))
-    assert told[0] == "sequence to sequence: data: made up, synthetic."
-    assert (
-        "real computation, farwrite over shm: 0.50 of stock gRPC's time to perplexity 20" in told[1]
-    )
-    assert "emulated GPU-class computation" in told[2]
 
 
 @pytest.mark.parametrize("task", TASKS)
