@@ -29,12 +29,12 @@ class Pace:
     """Steps between two measures of the quality."""
     limit: int
     """The most steps of a run."""
-    share: float = 1.0
-    """About the part of `RUN_SECONDS` that a run takes."""
+    share: float | None = 1.0
+    """About the part of `RUN_SECONDS` that a run takes; None if that depends on the data."""
 
 
 SHORT = Pace(3, train.Pace(9, 10, (), case_seconds=25.0), 10, 400)
-FILES = replace(SHORT, block=100, limit=50_000)
+FILES = replace(SHORT, block=100, limit=50_000, share=None)
 """For data of the user, which takes more steps."""
 QUICK = Pace(1, train.Pace(2, 2, ()), 3, 6, share=0.1)
 
@@ -88,7 +88,7 @@ class ConvergencePlan:
     def expected_seconds(self) -> float | None:
         """Estimate the time on two processors of what is left; None with data of the user."""
         pace = self.pace
-        if pace.limit == FILES.limit:
+        if pace.share is None:
             return None
         seconds = 0.0
         for job in self.jobs:
