@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from farwrite.errors import Internal
-from farwrite_bench.tensor.graph import CONSUMER, PRODUCER, session_config, timed
+from farwrite_bench.tensor.graph import CONSUMER, PRODUCER, OpenCase, session_config
 from farwrite_bench.tensor.plan import Case
 from farwrite_experiments.networks.network import ALEXNET
 
@@ -18,7 +18,7 @@ DECAY = 1e-3
 """Small, so that no value becomes denormal, because computing with such values is slow."""
 
 
-class NetworkCase:
+class NetworkCase(OpenCase):
     """A session whose steps move every variable to the worker and a gradient of each back.
 
     The gradient is the variable times a constant, without the computation of a layer. A step is
@@ -64,12 +64,3 @@ class NetworkCase:
             raise Internal(f"bench: a step gave {found} instead of {1.0 - DECAY}; report this")
         self._full = self._session.make_callable(step)
         self._empty = self._session.make_callable(idle)
-
-    def take(self, empty: bool, count: int) -> list[float]:
-        """Run `count` steps and return the seconds of each."""
-        return timed(self._empty if empty else self._full, count)
-
-    def close(self) -> None:
-        """Free the variables and end the session."""
-        self._session.run(self._destroy)
-        self._session.close()

@@ -23,13 +23,13 @@ from farwrite_bench.report.chart import Series, lines
 from farwrite_bench.report.frame import Look
 from farwrite_bench.report.numbers import short_size
 from farwrite_bench.report.parts import Facts, Row
+from farwrite_bench.sizes import KIB, MIB
 from farwrite_experiments.cluster.observed import Observed
 from farwrite_experiments.library import MODULE
 from farwrite_experiments.networks.network import NETWORKS, SIX, Network, name_of
 from farwrite_experiments.train.cluster import start
 from farwrite_experiments.train.plan import EMULATED, Case, Way
 
-KB, MB = 1 << 10, 1 << 20
 FIRST_STEPS, STEPS = 1, 2
 START_SECONDS, MODEL_SECONDS = 15.0, 4.0
 DRAWN = [1 << power for power in range(6, 31, 2)]
@@ -110,9 +110,9 @@ def overall(rows: Sequence[Row]) -> dict[str, float]:
 
 def _shares(sizes: Sequence[int]) -> dict[str, float]:
     return {
-        "share_over_10KB": sum(size > 10 * KB for size in sizes) / len(sizes),
-        "share_over_1MB": sum(size > MB for size in sizes) / len(sizes),
-        "bytes_share_over_1MB": sum(size for size in sizes if size > MB) / sum(sizes),
+        "share_over_10KB": sum(size > 10 * KIB for size in sizes) / len(sizes),
+        "share_over_1MB": sum(size > MIB for size in sizes) / len(sizes),
+        "bytes_share_over_1MB": sum(size for size in sizes if size > MIB) / sum(sizes),
     }
 
 

@@ -1,7 +1,6 @@
 """The processes of each way to run a TensorFlow program: servers, and a client that takes steps.
 
-The clients of ``bench step``, ``bench feed`` and ``bench assign``, and the tasks of experiments,
-are `ForkedTask`s of this module.
+The clients of ``bench step``, ``bench feed`` and ``bench assign`` are `ForkedTask`s of this module.
 """
 
 from __future__ import annotations

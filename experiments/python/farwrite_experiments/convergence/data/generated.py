@@ -75,26 +75,23 @@ class Part(NamedTuple):
     plural: bool = False
 
 
-class Choices:
-    """Makes the same choices in every run, because only `random.Random.random` is used.
+class Choices(random.Random):
+    """Makes the same choices in every run, because only `random` is used.
 
     Python keeps its numbers for a seed from version to version.
     """
 
-    def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)
-
     def happens(self, share: float) -> bool:
         """Return true in this share of the calls."""
-        return self._random.random() < share
+        return self.random() < share
 
     def one(self, items: Sequence[Item]) -> Item:
         """Choose one of the items, each equally often."""
-        return items[int(self._random.random() * len(items))]
+        return items[int(self.random() * len(items))]
 
     def frequent(self, items: Sequence[Item]) -> Item:
         """Choose one of the items, the first ones most often, as words of a language occur."""
-        return items[int(self._random.random() ** 2 * len(items))]
+        return items[int(self.random() ** 2 * len(items))]
 
 
 def _dictionary(counts: dict[str, int]) -> dict[str, list[Word]]:
