@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -208,7 +209,8 @@ def test_the_default_run_takes_at_most_ten_minutes() -> None:
     runs = [{"task": jobs[0].task}] * 2
     left = ConvergencePlan(jobs, BOTH, SHORT, runs=runs, steps=[{"model": jobs[0].task}])
     assert (left.expected_seconds() or 0) < whole
-    assert ConvergencePlan(jobs, BOTH, FILES).expected_seconds() is None
+    of_files = replace(FILES, share=None)
+    assert ConvergencePlan(jobs, BOTH, of_files).expected_seconds() is None
 
 
 SETTINGS = {"runs": 3}

@@ -67,7 +67,8 @@ def plan(arguments: argparse.Namespace, record: Record) -> ConvergencePlan:
     if IMAGES in tasks and not files:
         require("farwrite bench convergence", "sklearn")
     pace = QUICK if arguments.quick else FILES if files else SHORT
-    pace = replace(pace, runs=arguments.runs or pace.runs)
+    share = None if files else pace.share
+    pace = replace(pace, runs=arguments.runs or pace.runs, share=share)
     found = [way for way in ways(arguments.transport, arguments.fabric) if not way.is_local]
     with contextlib.ExitStack() as stack:
         made = stack.enter_context(tempfile.TemporaryDirectory(prefix="farwrite-data-"))

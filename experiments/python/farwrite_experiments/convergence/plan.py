@@ -30,11 +30,11 @@ class Pace:
     limit: int
     """The most steps of a run."""
     share: float | None = 1.0
-    """About the part of `RUN_SECONDS` that a run takes; None if that depends on the data."""
+    """About the part of `RUN_SECONDS` that a run takes; None with data of the user."""
 
 
 SHORT = Pace(3, train.Pace(9, 10, (), case_seconds=25.0), 10, 400)
-FILES = replace(SHORT, block=100, limit=50_000, share=None)
+FILES = replace(SHORT, block=100, limit=50_000)
 """For data of the user, which takes more steps."""
 QUICK = Pace(1, train.Pace(2, 2, ()), 3, 6, share=0.1)
 
