@@ -6,26 +6,26 @@ import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from farwrite.info import memory_available
 from farwrite.units import format_size
 from farwrite_bench.cluster.transport import CONTROL, FARWRITE, GRPC, PLUGIN, Transport
 from farwrite_bench.harness.benchmark import Benchmark, Progress
-from farwrite_bench.harness.column import Column, Table
+from farwrite_bench.harness.column import Column, Table, span
 from farwrite_bench.harness.option import chosen, rounds, seconds
 from farwrite_bench.memory import COPIES, MemoryPlan, copies, copy_chart
 from farwrite_bench.record import Record
 from farwrite_bench.report.bars import Bar, Group, bars
 from farwrite_bench.report.parts import Facts, Gain, Row, figure, rows_of
 from farwrite_bench.sizes import KIB, MIB
+from farwrite_bench.tensor.benchmark import beside_grpc
 from farwrite_bench.tensor.plan import (
     CHAIN,
-    CHAIN_BYTES,
     LOCAL,
     PARALLEL,
     PARALLEL_TENSORS,
     SLICE,
+    SMALL_CASES,
     Case,
     TensorPlan,
 )
@@ -96,7 +96,6 @@ class Whole:
 
     tensors: TensorPlan
     copies: MemoryPlan
-    network_bytes: int
 
 
 def plan(arguments: argparse.Namespace, record: Record) -> Whole:
@@ -109,22 +108,11 @@ def plan(arguments: argparse.Namespace, record: Record) -> Whole:
             f"the available memory does not allow the whole network; measuring {format_size(size)}"
             " of it"
         )
-    cases = (
-        Case(NETWORK, size),
-        Case(SLICE, SMALL),
-        Case(PARALLEL, SMALL),
-        Case(CHAIN, CHAIN_BYTES),
-    )
+    cases = (Case(NETWORK, size), Case(SLICE, SMALL), *SMALL_CASES.values())
+    graphs = {NETWORK: NetworkCase}
     return Whole(
-        TensorPlan(
-            ways,
-            cases,
-            arguments.rounds,
-            arguments.seconds,
-            graphs={NETWORK: NetworkCase},
-        ),
+        TensorPlan(ways, cases, arguments.rounds, arguments.seconds, graphs=graphs),
         MemoryPlan.quick() if quick else MemoryPlan.full(),
-        size,
     )
 
 
@@ -132,22 +120,20 @@ def measure(plan: Whole, progress: Progress, logs: Path) -> Facts:
     """Measure all ways in turn, then the copies."""
     rows = run(plan.tensors, progress, logs)
     return {
-        "network_bytes": plan.network_bytes,
+        "network_bytes": plan.tensors.cases[0].size,
         "rows": rows,
         "registrations": [_registrations(row) for row in rows if row["consumer"] == NETWORK],
         "copies": copies(plan.copies),
     }
 
 
-def _registrations(row: Row) -> dict[str, Any]:
+def _registrations(row: Row) -> Row:
     """Count the registrations and the tensors moved, per step."""
     counters = row.get("counters") or {}
-    moved = sum(
-        counters.get(name, 0) for name in ("pushes_alias", "pushes_landed", "pushes_inline")
-    )
+    moved = ("pushes_alias", "pushes_landed", "pushes_inline")
     return {
         "way": row["transport"],
-        "transfers_a_step": moved,
+        "transfers_a_step": sum(counters.get(name, 0) for name in moved),
         "registrations_a_step": counters.get("registrations", 0),
         "refused_by_arena": counters.get("arena_refusals", 0),
     }
@@ -180,9 +166,9 @@ def _small_tensors(rows: Sequence[Row]) -> Iterator[str]:
         local = added.get((consumer, LOCAL.key)) or 0.0
         stock = added.get((consumer, GRPC.key))
         shares = [
-            f"{key} {(added[consumer, key] - local) / (stock - local):.2f}"
+            f"{key} {(taken - local) / (stock - local):.2f}"
             for key in ABLATIONS
-            if stock and key not in (GRPC.key, LOCAL.key) and added.get((consumer, key))
+            if stock and key not in OTHERS and (taken := added.get((consumer, key)))
         ]
         if shares:
             yield (
@@ -226,15 +212,10 @@ def gains(facts: Facts) -> list[Gain]:
 
 def _beside_stock(facts: Facts) -> list[Row]:
     """Return the rows, with the time that each adds as a share of what stock gRPC adds."""
-    rows = facts["rows"]
-    stock = {row["consumer"]: row["added_us"] for row in rows if row["transport"] == GRPC.key}
-
-    def share(row: Row) -> float | None:
-        base = stock.get(row["consumer"]) or 0.0
-        ours = row["transport"] not in OTHERS and row["error"] is None
-        return row["added_us"] / base if ours and base > 0 else None
-
-    return [{**row, "of_grpc": share(row)} for row in rows]
+    return [
+        {**row, "of_grpc": None if row["transport"] in OTHERS else row["of_grpc"]}
+        for row in beside_grpc(facts)
+    ]
 
 
 def _counted(head: str, *names: str) -> Column:
@@ -271,7 +252,7 @@ BENCHMARK = Benchmark(
                 Column("fabric", "fabric"),
                 Column("step ms", lambda r: "failed" if r["error"] else f"{r['step_ms']:.3f}"),
                 Column("added us", "added_us", ".0f"),
-                Column("95 % interval", "added_us_ci", lambda ci: f"{ci[0]:.0f} to {ci[1]:.0f}"),
+                span("95 % interval", "added_us_ci", ".0f"),
                 Column("of grpc", "of_grpc", ".3f"),
                 _counted("requests", "offers_read", "grpc_recv_tensor_calls"),
                 _counted("allocations", "read_allocations"),

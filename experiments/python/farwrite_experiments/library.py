@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -39,8 +38,8 @@ def ensure_built() -> Path:
 
 
 @functools.cache
-def load() -> None:
-    """Load the library into TensorFlow.
+def load() -> Any:
+    """Load the library into TensorFlow, and return the functions that add its operations.
 
     Raises
     ------
@@ -53,23 +52,11 @@ def load() -> None:
         "tensorflow", "farwrite_experiments", "pip install 'tensorflow-cpu==2.21.*'"
     )
     path = str(ensure_built())
-    tf.load_library(path)
+    operations = tf.load_op_library(path)
     loaded = ctypes.CDLL(path)  # the same one, already loaded
     loaded.farwrite_experiments_rpc_json.restype = ctypes.c_char_p
     readings.COUNTED.append(lambda: _rpc_counters(loaded))
-
-
-def load_ops() -> Any:
-    """Load the library into TensorFlow, and return the functions that add its operations.
-
-    Raises
-    ------
-    FailedPrecondition, Unsupported
-        As `ensure_built`.
-    """
-    load()
-    tf: Any = importlib.import_module("tensorflow")
-    return tf.load_op_library(str(ensure_built()))
+    return operations
 
 
 def _rpc_counters(loaded: ctypes.CDLL) -> dict[str, Any] | None:

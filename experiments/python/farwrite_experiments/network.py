@@ -2,100 +2,65 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from farwrite.errors import Internal
-from farwrite_bench.tensor.graph import CONSUMER, PRODUCER, session_config, timed
+from farwrite_bench.tensor.graph import CONSUMER, PRODUCER, OpenCase, session_config
 from farwrite_bench.tensor.plan import Case
+from farwrite_experiments.networks.network import ALEXNET
 
 NETWORK = "network"
 """The name of the step in a `Case`."""
 
-SHAPES: tuple[tuple[int, ...], ...] = (
-    (11, 11, 3, 64), (64,),
-    (5, 5, 64, 192), (192,),
-    (3, 3, 192, 384), (384,),
-    (3, 3, 384, 384), (384,),
-    (3, 3, 384, 256), (256,),
-    (5, 5, 256, 4096), (4096,),
-    (1, 1, 4096, 4096), (4096,),
-    (1, 1, 4096, 10), (10,),
-)  # fmt: skip
-"""The variables of TF-slim's AlexNet v2 with ten classes, on images of 224 x 224."""
-NETWORK_BYTES = 4 * sum(math.prod(shape) for shape in SHAPES)
-
-
+NETWORK_BYTES = ALEXNET.bytes
+"""Of the variables of TF-slim's AlexNet v2 with ten classes, on images of 224 x 224."""
 DECAY = 1e-3
 """Small, so that no value becomes denormal, because computing with such values is slow."""
 
 
-class NetworkCase:
+class NetworkCase(OpenCase):
     """A session whose steps move every variable to the worker and a gradient of each back.
 
     The gradient is the variable times a constant, without the computation of a layer. A step is
     therefore communication, one pass over the bytes in the worker, and the update on the parameter
     server. A larger batch would add computation and no bytes.
 
-    Parameters
-    ----------
-    tf : module
-        TensorFlow.
-    transport : str
-        Key of the transport; with `LOCAL` the case is not measured.
-    target : str
-        The worker's server.
-    case : Case
-        The case. Its size is about the bytes of all variables, at most `NETWORK_BYTES`. With a
-        smaller size every layer has fewer outputs.
-    number : int
-        Nothing depends on it.
+    The size of the case is about the bytes of all variables, at most `NETWORK_BYTES`. With a
+    smaller size every layer has fewer outputs. Nothing depends on the transport or on the number;
+    over `LOCAL` the case is not measured.
     """
 
     def __init__(self, tf: Any, transport: str, target: str, case: Case, number: int) -> None:
         scale = min(case.size / NETWORK_BYTES, 1.0)
-        idle: list[Any] = []
-        updates: list[Any] = []
-        values: list[Any] = []
+        variables, updates = [], []
         with tf.Graph().as_default() as graph:
-            for shape in SHAPES:
-                scaled = (*shape[:-1], max(int(shape[-1] * scale), 1))
+            for place, (*inputs, outputs) in enumerate(each.shape for each in ALEXNET.variables):
                 with tf.device(PRODUCER):
+                    first = tf.ones((*inputs, max(int(outputs * scale), 1)))
                     variable = tf.compat.v1.get_variable(
-                        f"v{len(values)}",
-                        initializer=tf.ones(scaled),
-                        use_resource=True,
+                        f"v{place}", initializer=first, use_resource=True
                     )
                     value = variable.read_value()
                 with tf.device(CONSUMER):
                     gradient = value * DECAY
                 with tf.device(PRODUCER):
                     updates.append(variable.assign_sub(gradient, read_value=False))
-                values.append(variable)
-            with tf.device(PRODUCER):
-                idle.append(tf.no_op())
-            with tf.device(CONSUMER):
-                idle.append(tf.no_op())
+                variables.append(variable)
+            idle = []
+            for task in (PRODUCER, CONSUMER):
+                with tf.device(task):
+                    idle.append(tf.no_op())
             step = tf.group(updates)
             initialize = tf.compat.v1.global_variables_initializer()
             self._destroy = tf.group(
-                [tf.raw_ops.DestroyResourceOp(resource=each.handle) for each in values]
+                [tf.raw_ops.DestroyResourceOp(resource=each.handle) for each in variables]
             )
-            first = values[0].read_value()
+            read = variables[0].read_value()
         self._session = tf.compat.v1.Session(target, graph=graph, config=session_config(tf))
         self._session.run(initialize)
         self._session.run(step)
-        found = float(self._session.run(first).ravel()[0])
+        found = float(self._session.run(read).ravel()[0])
         if abs(found - (1.0 - DECAY)) > 1e-6:
             raise Internal(f"bench: a step gave {found} instead of {1.0 - DECAY}; report this")
         self._full = self._session.make_callable(step)
         self._empty = self._session.make_callable(idle)
-
-    def take(self, empty: bool, count: int) -> list[float]:
-        """Run `count` steps and return the seconds of each."""
-        return timed(self._empty if empty else self._full, count)
-
-    def close(self) -> None:
-        """Free the variables and end the session."""
-        self._session.run(self._destroy)
-        self._session.close()

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
 
 from farwrite.errors import Internal
 from farwrite.units import format_size
@@ -20,13 +23,13 @@ from farwrite_bench.report.chart import Series, lines
 from farwrite_bench.report.frame import Look
 from farwrite_bench.report.numbers import short_size
 from farwrite_bench.report.parts import Facts, Row
+from farwrite_bench.sizes import KIB, MIB
 from farwrite_experiments.cluster.observed import Observed
 from farwrite_experiments.library import MODULE
 from farwrite_experiments.networks.network import NETWORKS, SIX, Network, name_of
 from farwrite_experiments.train.cluster import start
 from farwrite_experiments.train.plan import EMULATED, Case, Way
 
-KB, MB = 1 << 10, 1 << 20
 FIRST_STEPS, STEPS = 1, 2
 START_SECONDS, MODEL_SECONDS = 15.0, 4.0
 DRAWN = [1 << power for power in range(6, 31, 2)]
@@ -74,12 +77,12 @@ def sizes_of_step(before: Sequence[Observed], after: Sequence[Observed], steps: 
     steps : int
         The number of steps. Each takes the same edges.
     """
+    nothing = Observed("", 0, 0)
     earlier = {each.edge: each for each in before}
     sizes: list[int] = []
     for edge in after:
-        known = earlier.get(edge.edge)
-        tensors = edge.tensors - (known.tensors if known else 0)
-        moved = edge.bytes - (known.bytes if known else 0)
+        known = earlier.get(edge.edge, nothing)
+        tensors, moved = edge.tensors - known.tensors, edge.bytes - known.bytes
         if tensors % steps != 0:
             raise Internal(f"bench sizes: {edge.edge} sent {tensors} tensors in {steps} steps")
         if tensors and moved:
@@ -89,8 +92,6 @@ def sizes_of_step(before: Sequence[Observed], after: Sequence[Observed], steps: 
 
 def make_row(network: Network, batch: int, workers: int, sizes: Sequence[int]) -> Row:
     """Make the row of a network. 1 KB is 1024 bytes."""
-    total = sum(sizes)
-    large = [size for size in sizes if size > MB]
     return {
         "model": network.key,
         "batch": batch,
@@ -98,20 +99,20 @@ def make_row(network: Network, batch: int, workers: int, sizes: Sequence[int]) -
         "variables": len(network.variables),
         "bytes": network.bytes,
         "sizes": list(sizes),
-        "share_over_10KB": round(sum(size > 10 * KB for size in sizes) / len(sizes), 4),
-        "share_over_1MB": round(len(large) / len(sizes), 4),
-        "bytes_share_over_1MB": round(sum(large) / total, 4),
+        **{key: round(share, 4) for key, share in _shares(sizes).items()},
     }
 
 
-def overall(rows: Sequence[Row]) -> Mapping[str, float]:
+def overall(rows: Sequence[Row]) -> dict[str, float]:
     """Return the shares of all networks' tensors together."""
-    sizes = [size for row in rows for size in row["sizes"]]
-    large = [size for size in sizes if size > MB]
+    return _shares([size for row in rows for size in row["sizes"]])
+
+
+def _shares(sizes: Sequence[int]) -> dict[str, float]:
     return {
-        "share_over_10KB": sum(size > 10 * KB for size in sizes) / len(sizes),
-        "share_over_1MB": len(large) / len(sizes),
-        "bytes_share_over_1MB": sum(large) / sum(sizes),
+        "share_over_10KB": sum(size > 10 * KIB for size in sizes) / len(sizes),
+        "share_over_1MB": sum(size > MIB for size in sizes) / len(sizes),
+        "bytes_share_over_1MB": sum(size for size in sizes if size > MIB) / sum(sizes),
     }
 
 
@@ -127,24 +128,22 @@ def sentences(facts: Facts) -> list[str]:
 
 def figures(facts: Facts) -> list[str]:
     """Draw a chart for each network."""
-    return [_chart(row) for row in facts["rows"] if row["sizes"]]
+    return [_chart(row["model"], np.array(row["sizes"])) for row in facts["rows"] if row["sizes"]]
 
 
-def _chart(row: Row) -> str:
-    sizes = sorted(row["sizes"])
-    total = sum(sizes) or 1
-    last = next((step for step in DRAWN if step > sizes[-1]), DRAWN[-1])
-    above = {step: [size for size in sizes if size >= step] for step in DRAWN if step <= last}
+def _chart(model: str, sizes: npt.NDArray[np.int64]) -> str:
+    last = next((step for step in DRAWN if step > sizes.max()), DRAWN[-1])
     look = Look(
-        name_of(row["model"]),
+        name_of(model),
         "size of a tensor",
         "% of this size or more",
         log_x=True,
         write_x=short_size,
         ticks_x=[tick for tick in TICKS if tick <= last],
     )
-    counts = [(step, 100 * len(each) / len(sizes)) for step, each in above.items()]
-    shares = [(step, 100 * sum(each) / total) for step, each in above.items()]
+    steps = [step for step in DRAWN if step <= last]
+    counts = [(step, 100 * float(np.mean(sizes >= step))) for step in steps]
+    shares = [(step, 100 * float(sizes[sizes >= step].sum() / sizes.sum())) for step in steps]
     return lines(look, [Series("tensors", "tensors", counts), Series("bytes", "bytes", shares)])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,17 @@ import pytest
 from plan_of import plan_of
 
 from bench_command import bench, result
-from farwrite.errors import FailedPrecondition, Internal, InvalidArgument
-from farwrite_experiments.convergence.benchmark import BENCHMARK, interrupted, sentences
-from farwrite_experiments.convergence.data.choose import IMAGES, SENTENCES, SEQ2SEQ
-from farwrite_experiments.convergence.data.data import CIFAR10, LINES, Data
-from farwrite_experiments.convergence.pace import SHORT, expected_seconds
-from farwrite_experiments.convergence.plan import ConvergencePlan, Job
-from farwrite_experiments.convergence.race import compare
+from farwrite.errors import FailedPrecondition, InvalidArgument
+from farwrite_experiments.convergence.benchmark import BENCHMARK, interrupted
+from farwrite_experiments.convergence.data.choose import (
+    CIFAR10,
+    IMAGES,
+    LINES,
+    SENTENCES,
+    SEQ2SEQ,
+    Data,
+)
+from farwrite_experiments.convergence.plan import FILES, SHORT, ConvergencePlan, Job
 from farwrite_experiments.convergence.rows import make_rows, spread
 from farwrite_experiments.convergence.run import emulated_case
 from farwrite_experiments.convergence.tasks import TASKS
@@ -27,7 +32,6 @@ from farwrite_experiments.train.plan import STOCK, ways
 OURS = ways(["farwrite"], ["shm"])[-1]
 BOTH = (STOCK, OURS)
 TEXT = Data("made up", True, LINES, ("a", "b"), ("c", "d"), 100, ("e", "f"))
-PIXELS = Data("made up", False, CIFAR10, ("a",), ("b",), 100)
 
 
 def converge(tmp_path: Path, *words: str, seconds: float = 240) -> dict[str, Any]:
@@ -166,27 +170,9 @@ def test_a_quality_that_one_run_does_not_reach_has_no_time() -> None:
     assert spread([1.0, None]) is None and spread([]) is None
 
 
-def test_sentences_name_synthetic_data_and_each_computation() -> None:
-    rows = make_rows(JOB, BOTH, [_run(1, (4.0, 2.0)), _run(2, (4.0, 2.0), reached=False)], STEPS)
-    told = list(sentences({"rows": rows}))
-    assert told[0] == "sequence to sequence: data: made up, synthetic."
-    assert (
-        "real computation, farwrite over shm: 0.50 of stock gRPC's time to perplexity 20" in told[1]
-    )
-    assert "emulated GPU-class computation" in told[2]
-
-
-def test_ways_that_differ_are_an_error() -> None:
-    compare(JOB, 1, 10, {"grpc": [1.0, 2.0], "farwrite shm": [1.0, 2.0]})
-    with pytest.raises(
-        Internal, match="seq2seq, run 1: after step 10, farwrite shm and grpc have different values"
-    ):
-        compare(JOB, 1, 10, {"grpc": [1.0, 2.0], "farwrite shm": [1.0, 2.0000001]})
-
-
 @pytest.mark.parametrize("task", TASKS)
 def test_the_emulated_steps_have_the_variables_of_the_real_ones(task: str) -> None:
-    model = TASKS[task].model
+    model = TASKS[task]
     longest = [] if task == IMAGES else [10.0, 12.0]
     run = {**_run(1, (1.0, 1.0)), "task": task, "longest": longest}
     case = emulated_case(Job(task, TEXT, 1.0), [run])
@@ -213,17 +199,18 @@ def test_a_quality_is_reached_from_its_own_side() -> None:
     assert TASKS[IMAGES].reached(0.96, 0.95) and not TASKS[IMAGES].reached(0.94, 0.95)
     for task in (SEQ2SEQ, SENTENCES):
         assert TASKS[task].reached(1.0, 2.0) and not TASKS[task].reached(3.0, 2.0)
-    assert TASKS[IMAGES].target_of(PIXELS, named=True) < TASKS[IMAGES].target
+    assert TASKS[IMAGES].targets[CIFAR10] < TASKS[IMAGES].target
 
 
 def test_the_default_run_takes_at_most_ten_minutes() -> None:
     jobs = tuple(Job(task, TEXT, 1.0) for task in TASKS)
-    plan = ConvergencePlan(jobs, BOTH, SHORT)
-    whole = sum(expected_seconds(plan, job, 0, emulated=True) for job in jobs)
-    assert 60 < whole <= 600
-    assert expected_seconds(plan, jobs[0], 2, emulated=False) < expected_seconds(
-        plan, jobs[0], 0, emulated=True
-    )
+    whole = ConvergencePlan(jobs, BOTH, SHORT).expected_seconds()
+    assert whole is not None and 60 < whole <= 600
+    runs = [{"task": jobs[0].task}] * 2
+    left = ConvergencePlan(jobs, BOTH, SHORT, runs=runs, steps=[{"model": jobs[0].task}])
+    assert (left.expected_seconds() or 0) < whole
+    of_files = replace(FILES, share=None)
+    assert ConvergencePlan(jobs, BOTH, of_files).expected_seconds() is None
 
 
 SETTINGS = {"runs": 3}
@@ -237,13 +224,13 @@ def _facts(**other: Any) -> dict[str, Any]:
 
 def test_an_interrupted_run_continues_and_a_finished_one_is_replaced(tmp_path: Path) -> None:
     file = tmp_path / "convergence.json"
-    assert interrupted(None, SETTINGS, MACHINE) is None
-    assert interrupted(file, SETTINGS, MACHINE) is None
+    assert not interrupted(None, SETTINGS, MACHINE)
+    assert not interrupted(file, SETTINGS, MACHINE)
     file.write_text(json.dumps(_facts()))
     found = interrupted(file, SETTINGS, MACHINE)
-    assert found is not None and [run["run"] for run in found["training"]] == [1]
+    assert [run["run"] for run in found["training"]] == [1]
     file.write_text(json.dumps(_facts(finished=True)))
-    assert interrupted(file, {"runs": 4}, MACHINE) is None
+    assert not interrupted(file, {"runs": 4}, MACHINE)
 
 
 @pytest.mark.parametrize(

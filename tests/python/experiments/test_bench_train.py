@@ -14,11 +14,10 @@ from bench_command import bench, result
 from farwrite.errors import Internal, InvalidArgument
 from farwrite_bench.cluster.group import Turn
 from farwrite_bench.cluster.readings import Readings
-from farwrite_experiments.train.benchmark import BENCHMARK, sentences
-from farwrite_experiments.train.cases import cases
-from farwrite_experiments.train.groups import expected_seconds, groups
+from farwrite_experiments.train.benchmark import BENCHMARK
+from farwrite_experiments.train.graph import split
+from farwrite_experiments.train.groups import cases, expected_seconds, groups
 from farwrite_experiments.train.pace import FULL, MOST, SHORT
-from farwrite_experiments.train.placement import split
 from farwrite_experiments.train.plan import (
     EMULATED,
     FABRICS,
@@ -189,9 +188,9 @@ def test_ways_of_other_rounds_are_compared_by_their_gain_over_stock() -> None:
 
 
 def test_transports_that_end_with_different_variables_are_an_error() -> None:
-    compare({"local": [[1, 2]], "farwrite shm": [[1, 2]]}, _case())
-    with pytest.raises(Internal, match=r"gru: .* farwrite shm and local have different variables"):
-        compare({"local": [[1, 2]], "farwrite shm": [[1, 3]]}, _case())
+    compare("bench train: gru", {"local": [[1, 2]], "farwrite shm": [[1, 2]]})
+    with pytest.raises(Internal, match=r"gru, farwrite shm and local have different values"):
+        compare("bench train: gru", {"local": [[1, 2]], "farwrite shm": [[1, 3]]})
 
 
 def test_a_checksum_shows_every_bit_that_differs() -> None:
@@ -203,14 +202,6 @@ def test_a_checksum_shows_every_bit_that_differs() -> None:
     assert int(checksum(tf, values)) == int(checksum(tf, values.copy()))
     assert int(checksum(tf, values)) != int(checksum(tf, other))
     assert int(checksum(tf, zero)) != int(checksum(tf, -zero))
-
-
-def test_farwrite_has_a_sentence_beside_rpc_over_fabric() -> None:
-    order = [ONE_PROCESS, STOCK, RPC_SHM, OURS_OVER_SHM]
-    turns = {way.key: [_turn(1.0 + 0.1 * n)] * 2 for n, way in enumerate(reversed(order))}
-    rows = make_rows(_case(), order, turns, 0.0)
-    (sentence,) = sentences({"rows": rows})
-    assert "GRU, 1+2, batch 8, shm" in sentence and "rpc-over-fabric" in sentence
 
 
 def test_groups_fit_into_memory_and_each_has_its_own_stock_and_local() -> None:

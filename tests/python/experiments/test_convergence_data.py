@@ -9,22 +9,18 @@ import numpy as np
 import pytest
 
 from farwrite.errors import Error, InvalidArgument, NotFound
-from farwrite_experiments.convergence.data import (
-    cifar10,
-    lines,
-    mnist_idx,
-    paraphrases,
-    translation,
-)
+from farwrite_experiments.convergence.data import cifar10, generated, lines, mnist_idx
 from farwrite_experiments.convergence.data.choose import (
+    CIFAR10,
     IMAGES,
+    LINES,
+    MNIST_IDX,
     SENTENCES,
     SENTENCES_FOLDER,
     SEQ2SEQ,
     TRANSLATION_FOLDER,
     choose,
 )
-from farwrite_experiments.convergence.data.data import CIFAR10, LINES, MNIST_IDX
 
 
 def cifar(folder: Path, count: int = 3) -> Path:
@@ -41,11 +37,13 @@ def mnist(folder: Path, count: int = 3) -> Path:
     """Write a small MNIST, and return the folder of its files."""
     made = folder / mnist_idx.FOLDER
     made.mkdir(parents=True)
-    images = (np.arange(count * 784, dtype=np.uint32) % 251).astype(np.uint8).reshape(count, 28, 28)
-    for names in (mnist_idx.TRAIN, mnist_idx.TEST):
-        mnist_idx.write(
-            *(made / name for name in names), images, np.arange(count, dtype=np.uint8) % 10
-        )
+    pixels = bytes(number % 251 for number in range(count * 784))
+    labels = bytes(number % 10 for number in range(count))
+    for images_file, labels_file in (mnist_idx.TRAIN, mnist_idx.TEST):
+        head = np.array([mnist_idx.IMAGES, count, 28, 28], ">u4").tobytes()
+        (made / images_file).write_bytes(head + pixels)
+        head = np.array([mnist_idx.LABELS, count], ">u4").tobytes()
+        (made / labels_file).write_bytes(head + labels)
     return made
 
 
@@ -218,7 +216,7 @@ def test_a_vocabulary_has_the_most_frequent_words(tmp_path: Path) -> None:
 
 
 def test_the_grammar_translates_with_another_order_and_agreement() -> None:
-    made = translation.Grammar(seed=1).pairs()
+    made = generated.Grammar(seed=1).pairs()
     pairs = [next(made) for _ in range(20_000)]
     assert {len(source) for source, _ in pairs} == set(range(4, 21))
     words = [{word for pair in pairs for word in pair[side]} for side in (0, 1)]
@@ -229,9 +227,9 @@ def test_the_grammar_translates_with_another_order_and_agreement() -> None:
     for source, target in pairs:
         assert known.setdefault(" ".join(source), " ".join(target)) == " ".join(target)
     # The same pairs in every run, and others with another seed.
-    again = translation.Grammar(seed=1).pairs()
+    again = generated.Grammar(seed=1).pairs()
     assert [next(again) for _ in range(50)] == pairs[:50]
-    other = translation.Grammar(seed=2).pairs()
+    other = generated.Grammar(seed=2).pairs()
     assert [next(other) for _ in range(50)] != pairs[:50]
 
 
@@ -246,15 +244,15 @@ def test_no_sentence_of_the_test_is_trained_with(tmp_path: Path) -> None:
 
 
 def test_paraphrases_differ_in_words_and_agree_in_meaning(tmp_path: Path) -> None:
-    made = paraphrases.pairs(seed=2)
+    made = generated.paraphrased(seed=2)
     pairs = [next(made) for _ in range(2000)]
     assert all(first != second for first, second in pairs)
     assert {len(first) for first, _ in pairs} != {len(second) for _, second in pairs}
-    again = paraphrases.pairs(seed=2)
+    again = generated.paraphrased(seed=2)
     assert [next(again) for _ in range(50)] == pairs[:50]
     data = choose(SENTENCES, None, tmp_path)
     assert data.synthetic and len(data.words) == 1
-    assert lines.check(*map(Path, data.test)) == paraphrases.TEST_PAIRS
+    assert lines.check(*map(Path, data.test)) == generated.TEST_PAIRS
 
 
 def test_generated_words_fit_into_the_vocabulary(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from farwrite.errors import FailedPrecondition
-from farwrite_experiments.train.pace import FULL
 from farwrite_experiments.train.plan import (
     EMULATED,
     ONE_PROCESS,
@@ -17,11 +16,10 @@ from farwrite_experiments.train.plan import (
     TRANSPORTS,
     Case,
     Group,
-    TrainPlan,
     ways,
 )
-from farwrite_experiments.train.resume import Earlier, earlier, remaining, repeats
-from farwrite_experiments.train.rows import CASE, fabric_of
+from farwrite_experiments.train.resume import earlier, remaining, repeats
+from farwrite_experiments.train.rows import fabric_of, identity
 
 OURS = ways(["farwrite"], ["shm"])[-1]
 STAGED = ways(["staged"], ["shm"])[-1]
@@ -30,32 +28,20 @@ MACHINE = {"farwrite": "0.1.0", "cpus": 2}
 
 
 def _rows(group: Group) -> list[dict[str, Any]]:
-    return [
-        {
-            **{key: getattr(group.case, key) for key in CASE},
-            "transport": way.transport.key,
-            "fabric": fabric_of(way),
-        }
-        for way in group.ways
-    ]
+    return [identity(group.case, way) for way in group.ways]
 
 
 def test_groups_whose_ways_all_have_rows_are_left_out() -> None:
     case, larger = Case("gru", EMULATED, 1), Case("gru", EMULATED, 8)
-    plan = TrainPlan(
-        tuple(
-            Group(each, (ONE_PROCESS, STOCK, way))
-            for each in (case, larger)
-            for way in (OURS, STAGED)
-        ),
-        FULL,
+    groups = tuple(
+        Group(each, (ONE_PROCESS, STOCK, way)) for each in (case, larger) for way in (OURS, STAGED)
     )
-    assert remaining(plan, []).groups == plan.groups
-    done = [row for group in plan.groups[:2] for row in _rows(group)]
-    assert remaining(plan, done).groups == plan.groups[2:]
-    assert remaining(plan, _rows(plan.groups[0])).groups == plan.groups[1:]
+    assert remaining(groups, []) == groups
+    done = [row for group in groups[:2] for row in _rows(group)]
+    assert remaining(groups, done) == groups[2:]
+    assert remaining(groups, _rows(groups[0])) == groups[1:]
     # A row of another batch, or of only one way, finishes nothing.
-    assert remaining(plan, _rows(plan.groups[0])[:2]).groups == plan.groups
+    assert remaining(groups, _rows(groups[0])[:2]) == groups
 
 
 def test_what_a_later_group_measures_again_is_a_repetition() -> None:
@@ -71,12 +57,17 @@ def _facts(**other: Any) -> dict[str, Any]:
     return {"settings": SETTINGS, "machine": MACHINE, "notes": ["busy"], "rows": [], **other}
 
 
+def _earlier(file: Path | None, settings: dict[str, Any]) -> dict[str, Any]:
+    return earlier("train", file, settings, MACHINE, ("rows", "notes"))
+
+
 def test_a_file_of_the_same_settings_gives_its_rows(tmp_path: Path) -> None:
     file = tmp_path / "train.json"
-    assert earlier(None, SETTINGS, MACHINE) == earlier(file, SETTINGS, MACHINE) == Earlier()
+    assert not _earlier(None, SETTINGS) and not _earlier(file, SETTINGS)
     rows = _rows(Group(Case("gru", EMULATED, 1), (ONE_PROCESS,)))
     file.write_text(json.dumps(_facts(rows=rows)))
-    assert earlier(file, {**SETTINGS, "workers": (2,)}, MACHINE) == Earlier(rows, ["busy"])
+    found = _earlier(file, {**SETTINGS, "workers": (2,)})
+    assert found == {"rows": rows, "notes": ["busy"]}
 
 
 @pytest.mark.parametrize(
@@ -94,7 +85,7 @@ def test_another_file_is_refused_and_kept(tmp_path: Path, text: str, what: str) 
     file = tmp_path / "train.json"
     file.write_text(text)
     with pytest.raises(FailedPrecondition, match=f"(?s){what}.*name another file in --json"):
-        earlier(file, SETTINGS, MACHINE)
+        _earlier(file, SETTINGS)
     assert file.read_text() == text
 
 

@@ -8,11 +8,6 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Observe:
-    """A request to a task: answer with the tensors that it sent so far."""
-
-
-@dataclass(frozen=True)
 class Observed:
     """The tensors of one edge."""
 

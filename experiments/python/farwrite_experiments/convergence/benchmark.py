@@ -8,7 +8,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from farwrite_bench.cluster.plugin import programs
 from farwrite_bench.cluster.process import MALLOC
 from farwrite_bench.cluster.transport import FARWRITE, GRPC, require
 from farwrite_bench.harness.benchmark import Benchmark, Progress
-from farwrite_bench.harness.column import Column, Table
+from farwrite_bench.harness.column import Column, Table, ratio, spread
 from farwrite_bench.harness.option import Option, chosen
 from farwrite_bench.options import count, positive
 from farwrite_bench.record import Record
@@ -25,16 +25,15 @@ from farwrite_bench.report.parts import Facts, Gain, rows_of
 from farwrite_bench.tensor.plan import LOCAL
 from farwrite_experiments.convergence.charts import figures, goal
 from farwrite_experiments.convergence.data.choose import IMAGES, choose
-from farwrite_experiments.convergence.pace import QUICK, SHORT, expected_seconds, with_files
-from farwrite_experiments.convergence.plan import ConvergencePlan, Job
+from farwrite_experiments.convergence.plan import FILES, QUICK, SHORT, ConvergencePlan, Job
 from farwrite_experiments.convergence.rows import make_rows
-from farwrite_experiments.convergence.run import Results, run
+from farwrite_experiments.convergence.run import run
 from farwrite_experiments.convergence.tasks import TASKS
 from farwrite_experiments.library import MODULE
 from farwrite_experiments.train.benchmark import MALLOC_WORDS
 from farwrite_experiments.train.charts import NAMES
 from farwrite_experiments.train.plan import EMULATED, FABRICS, TRANSPORTS, ways
-from farwrite_experiments.train.resume import earlier_facts
+from farwrite_experiments.train.resume import earlier
 
 NOTES = (
     "All ways have the same seeds and the same order of batches. After each block of steps their"
@@ -53,24 +52,11 @@ NOTES = (
     " and update them as a matrix. Numbers of words, some KB a step, cross only in the real ones.",
     f"{MALLOC_WORDS}. Graph optimizers are off.",
 )
-MEASURED = ("training", "emulated_steps")
-"""The keys of the file from which rows are made: the runs, and the rows of the emulated steps."""
+CARRYING = [key for key in TRANSPORTS if key != LOCAL.key]
+"""The transports that carry tensors between tasks."""
 
 
-@dataclass(frozen=True)
-class Whole:
-    """A run, with what an interrupted one has measured of it."""
-
-    convergence: ConvergencePlan
-    settings: dict[str, Any]
-    results: Results
-    files: bool
-    """Whether the data is the user's."""
-    made: contextlib.ExitStack
-    """Removes the generated data."""
-
-
-def plan(arguments: argparse.Namespace, record: Record) -> Whole:
+def plan(arguments: argparse.Namespace, record: Record) -> ConvergencePlan:
     """Make the plan from the options, and the data."""
     tasks = [key for key in TASKS if key in arguments.task]
     if arguments.target is not None and len(tasks) != 1:
@@ -80,36 +66,34 @@ def plan(arguments: argparse.Namespace, record: Record) -> Whole:
     files = arguments.data is not None
     if IMAGES in tasks and not files:
         require("farwrite bench convergence", "sklearn")
-    found = ways(arguments.transport, arguments.fabric)
-    pace = QUICK if arguments.quick else with_files(SHORT) if files else SHORT
-    if arguments.runs is not None:
-        pace = pace.of_runs(arguments.runs)
+    pace = QUICK if arguments.quick else FILES if files else SHORT
+    share = None if files else pace.share
+    pace = replace(pace, runs=arguments.runs or pace.runs, share=share)
+    found = [way for way in ways(arguments.transport, arguments.fabric) if not way.is_local]
     with contextlib.ExitStack() as stack:
         made = stack.enter_context(tempfile.TemporaryDirectory(prefix="farwrite-data-"))
         jobs = tuple(_job(task, arguments, Path(made)) for task in tasks)
-        plan = ConvergencePlan(jobs, tuple(way for way in found if not way.is_local), pace)
         settings = {
-            "tasks": [job.task for job in plan.jobs],
-            "targets": [job.target for job in plan.jobs],
+            "tasks": tasks,
+            "targets": [job.target for job in jobs],
             "data": str(arguments.data.resolve()) if files else None,
-            "ways": [way.key for way in plan.ways],
-            "runs": plan.pace.runs,
+            "ways": [way.key for way in found],
+            "runs": pace.runs,
             "quick": arguments.quick,
             "servers": arguments.servers,
             "workers": arguments.workers,
             "malloc": MALLOC,
         }
-        known = interrupted(arguments.json, settings, record.machine) or {}
+        known = interrupted(arguments.json, settings, record.machine)
         record.notes += [n for n in known.get("notes", ()) if n not in (*record.notes, *NOTES)]
-        results = Results(known.get("training", []), known.get("emulated_steps", []))
         if files:
-            steps = max(plan.pace.limit_of(TASKS[job.task]) for job in plan.jobs)
             print(
-                f"farwrite bench: each run ends at its quality, or after {steps:,} steps; with"
+                f"farwrite bench: each run ends at its quality, or after {pace.limit:,} steps; with"
                 " --json, the same command continues an interrupted run",
                 file=sys.stderr,
             )
-        return Whole(plan, settings, results, files, stack.pop_all())
+        measured = known.get("training", []), known.get("emulated_steps", [])
+        return ConvergencePlan(jobs, tuple(found), pace, settings, *measured, stack.pop_all())
 
 
 def _job(task: str, arguments: argparse.Namespace, made: Path) -> Job:
@@ -119,65 +103,47 @@ def _job(task: str, arguments: argparse.Namespace, made: Path) -> Job:
             f"bench convergence: {data.train[0]} has fewer records than there are workers"
             f" ({data.records} and {arguments.workers}); give more data, or fewer --workers"
         )
-    target = TASKS[task].target_of(data, named=arguments.data is not None)
-    if arguments.target is not None:
-        target = arguments.target
-    return Job(task, data, target, arguments.servers, arguments.workers)
+    model = TASKS[task]
+    target = model.target if arguments.data is None else model.targets[data.format]
+    return Job(task, data, arguments.target or target, arguments.servers, arguments.workers)
 
 
 def interrupted(
     path: Path | None, settings: Mapping[str, Any], machine: Mapping[str, Any]
-) -> dict[str, Any] | None:
-    """Return the facts of an interrupted run with the same settings on the same machine.
+) -> dict[str, Any]:
+    """Return what an interrupted run with the same settings on the same machine has measured.
 
-    None if there is no file, or the file is of a run that has finished: then a new run replaces it.
+    Nothing if there is no file, or the file is of a run that has finished: a new run replaces it.
 
     Raises
     ------
     FailedPrecondition
         If the file is of another interrupted run, or cannot be read.
     """
-    if path is None or not path.exists() or _has_finished(path):
-        return None
-    return earlier_facts("convergence", path, settings, machine, ("notes", *MEASURED))
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        if path is not None and json.loads(path.read_text(encoding="utf-8"))["finished"]:
+            return {}
+    return earlier("convergence", path, settings, machine, ("notes", "training", "emulated_steps"))
 
 
-def _has_finished(path: Path) -> bool:
-    try:
-        return bool(json.loads(path.read_text(encoding="utf-8"))["finished"])
-    except (ValueError, KeyError, TypeError):
-        return False
-
-
-def _seconds(plan: Whole) -> float | None:
-    if plan.files:
-        return None
-    whole, results = plan.convergence, plan.results
-    return sum(
-        expected_seconds(whole, job, len(results.of(job)), emulated=not results.steps_of(job))
-        for job in whole.jobs
-    )
-
-
-def measure(plan: Whole, progress: Progress, logs: Path) -> Iterator[Facts]:
+def measure(plan: ConvergencePlan, progress: Progress, logs: Path) -> Iterator[Facts]:
     """Train each task, and yield what has been measured so far."""
-    whole, results = plan.convergence, plan.results
 
     def so_far(*, finished: bool) -> Facts:
         rows = [
             row
-            for job in whole.jobs
-            for row in make_rows(job, whole.ways, results.of(job), results.steps_of(job))
+            for job in plan.jobs
+            for row in make_rows(job, plan.ways, plan.runs_of(job), plan.steps_of(job))
         ]
         return {
             "finished": finished,
             "rows": rows,
-            "training": results.runs,
-            "emulated_steps": results.steps,
+            "training": plan.runs,
+            "emulated_steps": plan.steps,
         }
 
     with plan.made:
-        for _ in run(whole, results, progress, logs):
+        for _ in run(plan, progress, logs):
             yield so_far(finished=False)
     yield so_far(finished=True)
 
@@ -215,13 +181,9 @@ def gains(facts: Facts) -> list[Gain]:
     ]
 
 
-def _of(key: str, part: str, form: str, head: str) -> Column:
-    """Make the column of a part of a spread, which may not have been measured."""
-    return Column(head, lambda row: row[key] and row[key][part], form)
-
-
-def _ends(head: str, key: str) -> Column:
-    return Column(head, key, lambda of: f"{of['low']:.2f} to {of['high']:.2f}")
+def _mean(head: str, key: str, form: str) -> Column:
+    """Make the column of the mean of the runs, which may not have been measured."""
+    return Column(head, lambda row: row[key] and row[key]["mean"], form)
 
 
 BENCHMARK = Benchmark(
@@ -234,7 +196,7 @@ BENCHMARK = Benchmark(
     " only time differs. Needs TensorFlow; without --data, scikit-learn for the images.",
     title="Convergence: three trainings to a stated quality",
     needs=("tensorflow",),
-    libraries=lambda plan: [*programs([way.transport for way in plan.convergence.ways]), MODULE],
+    libraries=lambda plan: [*programs([way.transport for way in plan.ways]), MODULE],
     options=(
         chosen("--task", TASKS),
         Option(
@@ -244,22 +206,11 @@ BENCHMARK = Benchmark(
             metavar="DIR",
             shown="scikit-learn's digits, and generated text",
         ),
-        Option(
-            "--transport",
-            "use only this one; may be given several times",
-            (GRPC.key, FARWRITE.key),
-            choices=[key for key in TRANSPORTS if key != LOCAL.key],
-            many=True,
-            shown=f"{GRPC.key} and {FARWRITE.key}",
+        replace(
+            chosen("--transport", CARRYING, f"{GRPC.key} and {FARWRITE.key}"),
+            default=(GRPC.key, FARWRITE.key),
         ),
-        Option(
-            "--fabric",
-            "use only this one; may be given several times",
-            FABRICS[:1],
-            choices=FABRICS,
-            many=True,
-            shown="shm",
-        ),
+        replace(chosen("--fabric", FABRICS, "shm"), default=FABRICS[:1]),
         Option(
             "--runs",
             "runs, each with other seeds",
@@ -278,8 +229,8 @@ BENCHMARK = Benchmark(
     ),
     plan=plan,
     measure=measure,
-    seconds=_seconds,
-    summary=lambda plan: f"{plan.convergence.pace.runs} runs of each task",
+    seconds=ConvergencePlan.expected_seconds,
+    summary=lambda plan: f"{plan.pace.runs} runs of each task",
     settings=lambda plan: plan.settings,
     notes=lambda _: NOTES,
     tables=(
@@ -291,12 +242,12 @@ BENCHMARK = Benchmark(
                 Column("fabric", "fabric"),
                 Column("to", goal),
                 Column("reached", lambda row: f"{row['reached']} of {len(row['runs'])}"),
-                _of("steps_to_quality", "mean", ".0f", "steps"),
+                _mean("steps", "steps_to_quality", ".0f"),
                 Column("step ms", "step_ms", ".1f"),
-                _of("seconds_to_quality", "mean", ".2f", "seconds"),
-                _ends("spread", "seconds_to_quality"),
-                _of("of_grpc", "median", ".2f", "of grpc"),
-                _ends("spread", "of_grpc"),
+                _mean("seconds", "seconds_to_quality", ".2f"),
+                spread("spread", "seconds_to_quality", ".2f"),
+                ratio("of grpc", "of_grpc", ".2f"),
+                spread("spread", "of_grpc", ".2f"),
                 Column("copies", "copies_per_step", ".3g"),
                 Column("requests", "requests_per_step", ".3g"),
                 Column("cpu s", "cpu_s_per_step", ".3g"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 from farwrite_bench.report.bars import Bar, Group, bars
 from farwrite_bench.report.chart import Series, lines
 from farwrite_bench.report.frame import Look
@@ -19,69 +17,53 @@ MOST_POINTS = 40
 
 def figures(facts: Facts) -> list[str]:
     """Draw the curves of each task and computation, and the time to the quality."""
-    rows = rows_of(facts)
-    return [*(_curves(of_it) for of_it in _cases(rows)), *_times(rows)]
+    cases: dict[tuple[str, str], list[Row]] = {}
+    for row in rows_of(facts):
+        cases.setdefault((row["task"], row["compute"]), []).append(row)
+    groups = [
+        Group(
+            f"{TASKS[task].name.capitalize()}, {COMPUTATION[compute]}",
+            [_bar(row, rows) for row in rows if row["seconds_to_quality"] is not None],
+        )
+        for (task, compute), rows in cases.items()
+    ]
+    shown = [group for group in groups if group.bars]
+    note = "Mean of the runs; the thin line is their spread. Shorter is better."
+    drawn = [_curves(rows) for rows in cases.values()]
+    return [*drawn, *([bars("Time to the stated quality", shown, note)] if shown else [])]
 
 
-def _cases(rows: Sequence[Row]) -> Iterator[list[Row]]:
-    """Yield the rows of each task and computation."""
-    for case in dict.fromkeys((row["task"], row["compute"]) for row in rows):
-        yield [row for row in rows if (row["task"], row["compute"]) == case]
-
-
-def _curves(rows: Sequence[Row]) -> str:
+def _curves(rows: list[Row]) -> str:
     first = rows[0]
     # Accuracy has no curve in the paper: it shows the loss for all tasks but Seq2Seq.
     shown, name = (
         ("loss", "loss") if first["measure"] == "accuracy" else ("quality", first["measure"])
     )
     synthetic = ", synthetic data" if first["data"]["synthetic"] else ""
-    look = Look(
-        f"{_name(first)} to {goal(first)}, {COMPUTATION[first['compute']]}{synthetic}",
-        "seconds",
-        name,
-        log_y=shown == "quality",
-    )
-    return lines(look, [_series(row, shown, rows) for row in rows])
+    task, compute = TASKS[first["task"]].name.capitalize(), COMPUTATION[first["compute"]]
+    title = f"{task} to {goal(first)}, {compute}{synthetic}"
+    look = Look(title, "seconds", name, log_y=shown == "quality")
+    series = []
+    for row in rows:
+        stride = -(-len(row["curve"]) // MOST_POINTS)
+        # The last point is always drawn, because the quality is reached there.
+        chosen = row["curve"][::-1][::stride][::-1]
+        points = [(point["seconds"], point[shown]) for point in chosen]
+        series.append(Series(row["transport"], _way(row, rows), points))
+    return lines(look, series)
 
 
-def _series(row: Row, shown: str, rows: Sequence[Row]) -> Series:
-    curve = row["curve"]
-    stride = -(-len(curve) // MOST_POINTS)
-    # The last point is always drawn, because the quality is reached there.
-    chosen = [point for place, point in enumerate(reversed(curve)) if place % stride == 0]
-    points = [(point["seconds"], point[shown]) for point in reversed(chosen)]
-    return Series(row["transport"], _way(row, rows), points)
+def _bar(row: Row, rows: list[Row]) -> Bar:
+    taken = row["seconds_to_quality"]
+    text = f"{figure(taken['mean'])} s"
+    ends = taken["low"], taken["high"]
+    return Bar(row["transport"], _way(row, rows), taken["mean"], text, ends)
 
 
-def _way(row: Row, rows: Sequence[Row]) -> str:
+def _way(row: Row, rows: list[Row]) -> str:
     of_transport = {each["fabric"] for each in rows if each["transport"] == row["transport"]}
     name = NAMES[row["transport"]]
     return f"{name}, {row['fabric']}" if len(of_transport) > 1 else name
-
-
-def _times(rows: Sequence[Row]) -> list[str]:
-    groups = []
-    for of_it in _cases(rows):
-        found = [
-            Bar(
-                row["transport"],
-                _way(row, of_it),
-                row["seconds_to_quality"]["mean"],
-                f"{figure(row['seconds_to_quality']['mean'])} s",
-                (row["seconds_to_quality"]["low"], row["seconds_to_quality"]["high"]),
-            )
-            for row in of_it
-            if row["seconds_to_quality"] is not None
-        ]
-        if found:
-            groups.append(Group(f"{_name(of_it[0])}, {COMPUTATION[of_it[0]['compute']]}", found))
-    note = "Mean of the runs; the thin line is their spread. Shorter is better."
-    return [bars("Time to the stated quality", groups, note)] if groups else []
-
-
-def _name(row: Row) -> str:
-    return TASKS[row["task"]].name.capitalize()
 
 
 def goal(row: Row) -> str:

@@ -1,78 +1,75 @@
-"""The graph of a job, and the session that takes its steps."""
+"""What a worker of ``bench convergence`` does: the first one trains, the others run servers."""
 
 from __future__ import annotations
 
+import importlib
 import time
-from collections.abc import Callable
 from typing import Any
 
+from farwrite_bench.cluster.seat import Seat, start_server
+from farwrite_bench.cluster.transport import FARWRITE
 from farwrite_bench.tensor.graph import session_config
-from farwrite_experiments.convergence.model import Batch, Share
+from farwrite_experiments.convergence.model import Batch
 from farwrite_experiments.convergence.plan import Block, Job
-from farwrite_experiments.convergence.tasks import TASKS
 from farwrite_experiments.convergence.weights import Bound, Reads, Weights
+from farwrite_experiments.library import load
 from farwrite_experiments.train.graph import SEED
-from farwrite_experiments.train.optimizers import Adagrad, Adam
-
-TABLE_RATE = 0.2
-"""Adagrad's learning rate of the tables, whose rows are read seldom."""
 
 
-class Training:
-    """A session that takes the steps of all workers together, with the mean of their gradients.
+class Trainer:
+    """After `open`, a session that takes the steps of all workers together.
 
-    Parameters
-    ----------
-    tf : module
-        TensorFlow.
-    job : Job
-        What to build.
-    target : str
-        The session's target: the first worker.
-    bound : callable, optional
-        Declares largest shapes to the plug-in; None without it.
+    It applies the mean of their gradients.
     """
 
-    def __init__(self, tf: Any, job: Job, target: str, bound: Bound | None) -> None:
-        self._task = task = TASKS[job.task]
-        model = task.model
+    def __init__(self, tf: Any, seat: Seat, _mirrored: bool) -> None:
+        load()  # before a peer's graph needs its operations
+        self._tf, self._server = tf, start_server(tf, seat)
+        self._bound: Bound | None = None
+        if seat.transport.protocol == FARWRITE.protocol:
+            self._bound = importlib.import_module("farwrite.tensorflow").bound_shape
+
+    def open(self, job: Job) -> None:
+        """Build the graph of a job."""
+        tf, model = self._tf, job.model
         with tf.Graph().as_default() as graph:
             tf.compat.v1.random.set_random_seed(SEED)
             with tf.device("/job:worker/task:0"):
                 self._seed = tf.compat.v1.placeholder(tf.int64, [])
             weights = Weights(
-                *(tf, model.variables, model.tables, Adam(task.rate), Adagrad(TABLE_RATE)),
-                *(job.servers, self._seed),
+                tf, model.variables, model.tables, model.rate, job.servers, self._seed
             )
-            begin = []
-            towers = []
+            begin, inputs, losses, whole, of_rows = [], [], [], [], []
             for worker in range(job.workers):
                 with tf.device(f"/job:worker/task:{worker}"):
-                    share = Share(worker, job.workers)
-                    batches = model.batches(tf, job.data, task.batch, share, self._seed)
+                    batches = model.batches(tf, job.data, worker, job.workers, self._seed)
                     first, batch = _iterated(tf, batches)
-                    begin.append(first)
-                    towers.append(_Tower(tf, job, weights, batch, bound))
+                    reads = Reads(weights, self._bound)
+                    loss = model.loss(tf, reads, batch)
+                    gradients, rows = reads.gradients(tf, loss, model.variables, job.workers)
+                begin.append(first)
+                inputs.append(batch)
+                losses.append(loss)
+                whole.append(gradients)
+                of_rows += rows
             with tf.device("/job:worker/task:0"):
                 first, held_out = _iterated(tf, model.held_out(tf, job.data))
                 begin.append(first)
                 self._quality = model.quality(tf, Reads(weights, None), held_out)
             updates = [
-                weights.update(variable, [tower.gradients[variable] for tower in towers])
+                weights.update(variable, [gradients[variable] for gradients in whole])
                 for variable in model.variables
             ]
             for table in model.tables:
-                read = [each for tower in towers for each in tower.of_table(table)]
-                numbers, rows = zip(*read, strict=True)
-                updates.append(weights.update_rows(table, numbers, rows))
+                read = [(each.numbers, each.rows) for each in of_rows if each.table == table]
+                updates.append(weights.update_rows(table, *zip(*read, strict=True)))
             step = tf.group(updates)
-            self._create = [tf.compat.v1.tables_initializer(), *weights.create()]
-            self._begin = begin
-            self._checksums = weights.checksums()
-            losses = [tower.loss for tower in towers]
-            longest = model.longest(tf, towers[0].batch)
-        self._session = tf.compat.v1.Session(target, graph=graph, config=session_config(tf))
-        self._step: Callable[[], Any] = self._session.make_callable([losses, longest, step])
+            self._create = [tf.compat.v1.tables_initializer(), *weights.create]
+            self._begin, self._checksums = begin, weights.checksums
+            longest = model.longest(tf, inputs[0])
+        config = session_config(tf)
+        self._session = tf.compat.v1.Session(self._server.target, graph=graph, config=config)
+        self._step = self._session.make_callable([losses, longest, step])
 
     def begin(self, seed: int) -> None:
         """Give the variables their first values, and go to the first batch."""
@@ -82,14 +79,14 @@ class Training:
 
     def take(self, count: int) -> Block:
         """Take steps."""
-        seconds, losses, longest = [], [], []
+        made = Block([], [], [])
         for _ in range(count):
             start = time.perf_counter()
-            of_workers, lengths, _ = self._step()
-            seconds.append(time.perf_counter() - start)
-            losses.append(sum(map(float, of_workers)) / len(of_workers))
-            longest.append([int(each) for each in lengths])
-        return Block(seconds, losses, longest)
+            losses, lengths, _ = self._step()
+            made.seconds.append(time.perf_counter() - start)
+            made.losses.append(sum(map(float, losses)) / len(losses))
+            made.longest.append([int(each) for each in lengths])
+        return made
 
     def quality(self) -> float:
         """Measure the quality with the held-out samples."""
@@ -98,31 +95,6 @@ class Training:
     def checksums(self) -> list[int]:
         """Return the sum over the bits of each variable."""
         return [int(value) for value in self._session.run(self._checksums)]
-
-
-class _Tower:
-    """The passes of one worker, on the device of the current scope."""
-
-    def __init__(
-        self, tf: Any, job: Job, weights: Weights, batch: Batch, bound: Bound | None
-    ) -> None:
-        self.batch = batch
-        reads = Reads(weights, bound)
-        self.loss = TASKS[job.task].model.loss(tf, reads, batch)
-        whole = TASKS[job.task].model.variables
-        values = [*map(reads.value, whole), *(each.rows for each in reads.lookups)]
-        # The gradient of the loss is a scalar: the mean over workers costs no other pass.
-        share = tf.constant(1.0 / job.workers)
-        found = tf.compat.v1.gradients(self.loss, values, grad_ys=share)
-        self.gradients = dict(zip(whole, found, strict=False))
-        self._rows = [
-            (each, reads.bounded(each, gradient))
-            for each, gradient in zip(reads.lookups, found[len(whole) :], strict=True)
-        ]
-
-    def of_table(self, table: Any) -> list[tuple[Any, Any]]:
-        """Return the numbers of the rows of a table that it read, and their gradients."""
-        return [(each.numbers, rows) for each, rows in self._rows if each.table == table]
 
 
 def _iterated(tf: Any, dataset: Any) -> tuple[Any, Batch]:

@@ -7,12 +7,12 @@ from contextlib import nullcontext
 from typing import Any
 
 from farwrite_experiments.convergence.data import cifar10, mnist_idx
-from farwrite_experiments.convergence.data.data import CIFAR10, Data
-from farwrite_experiments.convergence.model import AHEAD, Batch, Share, in_order, one_batch
+from farwrite_experiments.convergence.data.choose import CIFAR10, IMAGES, MNIST_IDX, Data
+from farwrite_experiments.convergence.model import Batch, Model
 from farwrite_experiments.convergence.weights import Reads
 from farwrite_experiments.networks.gpu_class import milliseconds
 from farwrite_experiments.networks.network import Network
-from farwrite_experiments.networks.outline import Outline, Value, Variable
+from farwrite_experiments.networks.outline import Outline, Value
 from farwrite_experiments.networks.real import RealNetwork
 
 SIDE, CHANNELS, CLASSES = 24, 3, 10
@@ -31,27 +31,34 @@ def layers(net: Outline, images: Value, classes: int) -> list[Value]:
     return [net.dense(value, "softmax", classes, activated=False)]
 
 
-class Images:
-    """The model. Its quality is the share of images whose class it names."""
+class Images(Model):
+    """The task. Its quality is the share of images whose class it names."""
 
-    tables: Sequence[Variable] = ()
+    key, name = IMAGES, "image recognition"
+    batch, rate = 32, 1e-3
+    measure, more_is_better = "accuracy", True
+    target, targets = 0.98, {CIFAR10: 0.6, MNIST_IDX: 0.98}
 
     def __init__(self) -> None:
         outline = Outline()
         layers(outline, Value(SAMPLE), CLASSES)
-        self.variables: Sequence[Variable] = outline.variables
+        self.variables = outline.variables
         self._operations = sum(layer.operations for layer in outline.layers)
 
-    def batches(self, tf: Any, data: Data, batch: int, share: Share, seed: Any) -> Any:
-        """Return the dataset of a worker's batches: images and labels."""
-        mine = in_order(_records(tf, data, data.train), share, seed)
-        whole = mine.batch(batch, drop_remainder=True)
-        return whole.map(lambda *records: _decoded(tf, data, *records)).prefetch(AHEAD)
+    def records(self, tf: Any, data: Data, files: Sequence[str]) -> Any:
+        """Return the dataset of the images and labels, as bytes."""
+        return _format(data).records(tf, files)
 
-    def held_out(self, tf: Any, data: Data) -> Any:
-        """Return the dataset of the held-out images."""
-        records = one_batch(_records(tf, data, data.test))
-        return records.map(lambda *each: _decoded(tf, data, *each)).cache().repeat()
+    def decoded(self, tf: Any, data: Data, batches: Any) -> Any:
+        """Return the dataset of the middle of the images, from -1 to 1, and the labels."""
+
+        def decode(*records: Any) -> Batch:
+            images, labels = _format(data).decode(tf, *records)
+            margin = (images.shape[1] - SIDE) // 2
+            middle = images[:, margin : margin + SIDE, margin : margin + SIDE]
+            return tf.cast(middle, tf.float32) / 127.5 - 1.0, labels
+
+        return batches.map(decode)
 
     def loss(self, tf: Any, reads: Reads, batch: Batch) -> Any:
         """Build the mean cross entropy."""
@@ -68,17 +75,9 @@ class Images:
         named = tf.argmax(self._logits(tf, reads, images), axis=-1, output_type=tf.int32)
         return tf.reduce_mean(tf.cast(tf.equal(named, labels), tf.float32))
 
-    def longest(self, tf: Any, batch: Batch) -> list[Any]:
-        """Return nothing: an image has no length."""
-        del tf, batch
-        return []
-
-    def network(self, batch: int, longest: Sequence[float]) -> Network:
+    def network(self, longest: Sequence[float]) -> Network:
         """Return the outline."""
-        del batch, longest
-        return Network(
-            "images", "CIFAR-10 CNN", SAMPLE, CLASSES, milliseconds(self._operations), layers
-        )
+        return Network(self.key, self.name, SAMPLE, CLASSES, milliseconds(self._operations), layers)
 
     def _logits(self, tf: Any, reads: Reads, images: Any) -> Any:
         net = RealNetwork(tf, reads.value, lambda _: nullcontext())
@@ -86,14 +85,5 @@ class Images:
         return output.tensor
 
 
-def _records(tf: Any, data: Data, files: Sequence[str]) -> Any:
-    return (cifar10 if data.format == CIFAR10 else mnist_idx).records(tf, files)
-
-
-def _decoded(tf: Any, data: Data, *records: Any) -> tuple[Any, Any]:
-    """Return the middle of the images, from -1 to 1, and the labels."""
-    decode = cifar10.decode if data.format == CIFAR10 else mnist_idx.decode
-    images, labels = decode(tf, *records)
-    margin = (images.shape[1] - SIDE) // 2
-    middle = images[:, margin : margin + SIDE, margin : margin + SIDE]
-    return tf.cast(middle, tf.float32) / 127.5 - 1.0, labels
+def _format(data: Data) -> Any:
+    return cifar10 if data.format == CIFAR10 else mnist_idx

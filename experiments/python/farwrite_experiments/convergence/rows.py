@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from farwrite_bench.ratio import rounded
+from farwrite_bench.ratio import ratio_of_rounds, rounded
+from farwrite_bench.report.parts import Row
 from farwrite_experiments.convergence.plan import Job
-from farwrite_experiments.convergence.race import Run
-from farwrite_experiments.convergence.tasks import TASKS
 from farwrite_experiments.train.plan import EMULATED, REAL, STOCK, Way
 from farwrite_experiments.train.rows import fabric_of, interval
 
@@ -25,11 +24,9 @@ COUNTED = (
 )
 """What a step costs in all processes."""
 
-Row = dict[str, Any]
-
 
 def make_rows(
-    job: Job, ways: Sequence[Way], runs: Sequence[Run], steps: Sequence[Row]
+    job: Job, ways: Sequence[Way], runs: Sequence[Row], steps: Sequence[Row]
 ) -> list[Row]:
     """Make a row for each way with real computation, and one with emulated computation.
 
@@ -59,113 +56,84 @@ def spread(values: Sequence[float | None], digits: int = 3) -> dict[str, Any] | 
     }
 
 
-def _base(job: Job, way: Way, compute: str, runs: Sequence[Run]) -> Row:
-    task = TASKS[job.task]
+def _real(job: Job, way: Way, runs: Sequence[Row]) -> Row:
+    mine = [of_way for run in runs if (of_way := _of(way, run["ways"]))]
+    stock = [of_way for run in runs if (of_way := _of(STOCK, run["ways"]))]
+    ends = [each["seconds"] for each in mine]
+    of_grpc = None
+    if stock and way != STOCK:
+        # The ways of a run took the same steps, even where the quality was not reached.
+        of_grpc = ratio_of_rounds(
+            [each[-1] for each in ends], [each["seconds"][-1] for each in stock]
+        )
+    measured = {
+        "step_ms": round(statistics.fmean(each["step_ms"] for each in mine), 3),
+        "of_grpc": of_grpc,
+        **{name: _mean([each[name] for each in mine]) for name in COUNTED},
+        "load": max(run["load"] for run in runs),
+    }
+    return _row(job, way, REAL, runs, ends, measured)
+
+
+def _emulated(job: Job, way: Way, runs: Sequence[Row], steps: Sequence[Row]) -> Row:
+    mine = _of(way, steps)
+    assert mine is not None, "all ways were measured"
+    step = mine["step_ms"] / 1e3
+    stock = _of(STOCK, [row for row in steps if row["group"] == mine["group"]])
+    of_grpc = None
+    if stock and way != STOCK:
+        rounds = mine["step_ms_rounds"], stock["step_ms_rounds"]
+        low, high = interval(np.divide(*rounds))
+        of_grpc = {**ratio_of_rounds(*rounds), "low": rounded(low), "high": rounded(high)}
+    ends = [[step * point["step"] for point in run["curve"]] for run in runs]
+    copied = {name: mine[name] for name in ("step_ms", "compute_ms", *COUNTED, "load")}
+    return _row(job, way, EMULATED, runs, ends, {**copied, "of_grpc": of_grpc})
+
+
+def _row(
+    job: Job,
+    way: Way,
+    compute: str,
+    runs: Sequence[Row],
+    ends: Sequence[Sequence[float]],
+    measured: Row,
+) -> Row:
+    """Make a row; `ends` has the seconds at which the steps of each run's curve ended."""
+    of_runs = list(zip(runs, ends, strict=True))
+    curves = [_curve(run, seconds) for run, seconds in of_runs]
     return {
         "task": job.task,
         "transport": way.transport.key,
         "fabric": fabric_of(way),
         "compute": compute,
-        "batch": task.batch,
+        "batch": job.model.batch,
         "servers": job.servers,
         "workers": job.workers,
         "data": {"name": job.data.name, "synthetic": job.data.synthetic},
-        "measure": task.measure,
+        "measure": job.model.measure,
         "target": job.target,
         "runs": [run["run"] for run in runs],
         "seeds": [run["seed"] for run in runs],
         "reached": sum(run["reached"] for run in runs),
         "quality": [round(run["quality"], 4) for run in runs],
-        "steps_to_quality": spread([_steps(run) for run in runs]),
+        "steps_to_quality": spread([run["steps"] if run["reached"] else None for run in runs]),
         "longest": runs[0]["longest"],
+        "seconds_to_quality": spread(
+            [seconds[-1] if run["reached"] else None for run, seconds in of_runs]
+        ),
+        "curve": curves[0],
+        "curves": curves,
+        **measured,
     }
 
 
-def _steps(run: Run) -> int | None:
-    return int(run["steps"]) if run["reached"] else None
+def _of(way: Way, rows: Sequence[Row]) -> Row | None:
+    """Return the row of a way, if there is one."""
+    known = way.transport.key, fabric_of(way)
+    return next((row for row in rows if (row["transport"], row["fabric"]) == known), None)
 
 
-def _of(run: Run, way: Way) -> Row:
-    found: Row = next(
-        each
-        for each in run["ways"]
-        if (each["transport"], each["fabric"]) == (way.transport.key, fabric_of(way))
-    )
-    return found
-
-
-def _real(job: Job, way: Way, runs: Sequence[Run]) -> Row:
-    mine = [_of(run, way) for run in runs]
-    seconds = [
-        each["seconds"][-1] if run["reached"] else None
-        for run, each in zip(runs, mine, strict=True)
-    ]
-    return {
-        **_base(job, way, REAL, runs),
-        "step_ms": round(statistics.fmean(each["step_ms"] for each in mine), 3),
-        "seconds_to_quality": spread(seconds),
-        # The ways of a run took the same steps, even where the quality was not reached.
-        "of_grpc": _of_stock([_beside(run, way) for run in runs]),
-        "curve": _curve(runs[0], mine[0]["seconds"]),
-        "curves": [_curve(run, each["seconds"]) for run, each in zip(runs, mine, strict=True)],
-        **{name: _mean(mine, name) for name in COUNTED},
-        "load": max(run["load"] for run in runs),
-    }
-
-
-def _beside(run: Run, way: Way) -> float | None:
-    """Return the time of a run over stock's, of the same steps in turns."""
-    stock = [each for each in run["ways"] if each["transport"] == STOCK.transport.key]
-    if not stock or way == STOCK:
-        return None
-    return float(_of(run, way)["seconds"][-1] / stock[0]["seconds"][-1])
-
-
-def _of_stock(ratios: Sequence[float | None]) -> dict[str, float] | None:
-    known = [ratio for ratio in ratios if ratio is not None]
-    return _ratio(statistics.median(known), min(known), max(known)) if known else None
-
-
-def _ratio(median: float, low: float, high: float) -> dict[str, float]:
-    return {"median": rounded(median), "low": rounded(low), "high": rounded(high)}
-
-
-def _emulated(job: Job, way: Way, runs: Sequence[Run], steps: Sequence[Row]) -> Row:
-    mine = next(
-        row
-        for row in steps
-        if (row["transport"], row["fabric"]) == (way.transport.key, fabric_of(way))
-    )
-    step = mine["step_ms"] / 1e3
-    taken = [_steps(run) for run in runs]
-    ends = [[step * point["step"] for point in run["curve"]] for run in runs]
-    return {
-        **_base(job, way, EMULATED, runs),
-        "step_ms": mine["step_ms"],
-        "compute_ms": mine["compute_ms"],
-        "seconds_to_quality": spread([None if each is None else step * each for each in taken]),
-        "of_grpc": _emulated_ratio(mine, steps),
-        "curve": _curve(runs[0], ends[0]),
-        "curves": [_curve(run, seconds) for run, seconds in zip(runs, ends, strict=True)],
-        **{name: mine[name] for name in COUNTED},
-        "load": mine["load"],
-    }
-
-
-def _emulated_ratio(mine: Row, steps: Sequence[Row]) -> dict[str, float] | None:
-    """Return the step over stock's of the same rounds: the median, and its interval."""
-    stock = [
-        row
-        for row in steps
-        if row["transport"] == STOCK.transport.key and row["group"] == mine["group"]
-    ]
-    if not stock or mine["transport"] == STOCK.transport.key:
-        return None
-    ratios = np.array(mine["step_ms_rounds"]) / np.array(stock[0]["step_ms_rounds"])
-    return _ratio(float(np.median(ratios)), *interval(ratios))
-
-
-def _curve(run: Run, seconds: Sequence[float]) -> list[dict[str, float]]:
+def _curve(run: Row, seconds: Sequence[float]) -> list[dict[str, float]]:
     return [
         {
             "step": point["step"],
@@ -177,6 +145,6 @@ def _curve(run: Run, seconds: Sequence[float]) -> list[dict[str, float]]:
     ]
 
 
-def _mean(rows: Sequence[Mapping[str, Any]], name: str) -> float | None:
-    known = [row[name] for row in rows if row[name] is not None]
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
     return round(statistics.fmean(known), 4) if known else None

@@ -3,43 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from farwrite_experiments.networks.outline import Variable
-from farwrite_experiments.train.optimizers import Adagrad, Adam
-from farwrite_experiments.train.variables import Variables
+from farwrite_experiments.train.variables import Adagrad, Adam, Variables
 
+TABLE_RATE = 0.2
+"""Adagrad's learning rate of the tables, whose rows are read seldom."""
 Bound = Callable[[Any, Sequence[int]], Any]
 """Declares the largest shape of a tensor, as `farwrite.tensorflow.bound_shape`."""
-
-
-@dataclass(frozen=True)
-class Lookup:
-    """Rows of a table that a worker read."""
-
-    table: Variable
-    numbers: Any
-    rows: Any
-    limit: int | None
-    """The most numbers of a line; None if it is not known."""
 
 
 class Weights(Variables):
     """Variables that workers read as a whole, and matrices of which they read some rows.
 
-    Parameters
-    ----------
-    tf : module
-        TensorFlow.
-    variables, tables : sequence of Variable
-        The variables, which Adam updates, and the matrices, whose rows Adagrad updates.
-    adam, adagrad : Adam, Adagrad
-        The updates.
-    servers : int
-        The number of servers. They have the variables in turn.
-    seed : Tensor
-        Selects the first values.
+    Adam with this `rate` updates the `variables`, and Adagrad the rows of the `tables`. The servers
+    have them in turn. The tensor `seed` selects the first values.
     """
 
     def __init__(
@@ -47,8 +27,7 @@ class Weights(Variables):
         tf: Any,
         variables: Sequence[Variable],
         tables: Sequence[Variable],
-        adam: Adam,
-        adagrad: Adagrad,
+        rate: float,
         servers: int,
         seed: Any,
     ) -> None:
@@ -56,18 +35,18 @@ class Weights(Variables):
             shape = variable.shape
             if len(shape) == 1:
                 return tf.zeros(shape)
-            inputs = 1 if variable in tables else variable.elements // shape[-1]
+            inputs = variable.elements // shape[-1]
             scale = 0.1 if variable in tables else (1.5 / inputs) ** 0.5
             chosen = tf.stack([seed, tf.constant(number, tf.int64)])
             return scale * tf.random.stateless_normal(shape, seed=chosen)
 
-        self._adagrad = adagrad
+        self._adagrad = Adagrad(TABLE_RATE)
         super().__init__(
             tf,
             [*variables, *tables],
             "convergence",
             lambda number: tf.device(f"/job:ps/task:{number % servers}"),
-            lambda variable: adagrad if variable in tables else adam,
+            lambda variable: self._adagrad if variable in tables else Adam(rate),
             first,
         )
 
@@ -75,7 +54,7 @@ class Weights(Variables):
         """Return rows of a table, which its server gathers: the shape of `numbers` with a width."""
         with self.place(table):
             return self._tf.raw_ops.ResourceGather(
-                resource=self._handles[table], indices=numbers, dtype=self._tf.float32
+                resource=self.handles[table][0], indices=numbers, dtype=self._tf.float32
             )
 
     def update_rows(self, table: Variable, numbers: Sequence[Any], rows: Sequence[Any]) -> Any:
@@ -86,24 +65,28 @@ class Weights(Variables):
             gradients = tf.concat([tf.reshape(each, [-1, width]) for each in rows], 0)
             once, places = tf.unique(flat)
             added = tf.math.unsorted_segment_sum(gradients, places, tf.shape(once)[0])
-            slots = [handle for handle, _ in self._slots[table]]
-            return self._adagrad.apply_rows(tf, self._handles[table], slots, added, once)
+            handle, *slots = self.handles[table]
+            return self._adagrad.apply_rows(tf, handle, slots, added, once)
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """Rows of a table that a worker read."""
+
+    table: Variable
+    numbers: Any
+    rows: Any
+    """The rows, or their gradient."""
+    limit: int | None
+    """The most numbers of a line; None if it is not known."""
 
 
 class Reads:
-    """What one worker reads in a step.
-
-    Parameters
-    ----------
-    weights : Weights
-        The variables.
-    bound : callable, optional
-        Declares largest shapes to the plug-in; None without it.
-    """
+    """What one worker reads in a step. Without the plug-in there is no `bound`."""
 
     def __init__(self, weights: Weights, bound: Bound | None) -> None:
         self._weights, self._bound = weights, bound
-        self.lookups: list[Lookup] = []
+        self._lookups: list[Lookup] = []
 
     def value(self, variable: Variable) -> Any:
         """Return the tensor with the value of a variable."""
@@ -120,11 +103,24 @@ class Reads:
             The most that `longest` can be. The edge is then bounded, and dynamic otherwise.
         """
         made = Lookup(table, numbers, self._weights.rows(table, numbers), limit)
-        self.lookups.append(made)
-        self.bounded(made, made.rows)
+        self._lookups.append(made)
+        self._bounded(made, made.rows)
         return made.rows
 
-    def bounded(self, lookup: Lookup, tensor: Any) -> Any:
+    def gradients(
+        self, tf: Any, loss: Any, variables: Sequence[Variable], workers: int
+    ) -> tuple[dict[Variable, Any], list[Lookup]]:
+        """Return this worker's share of the gradients: of variables, and of the rows it read."""
+        values = [*map(self.value, variables), *(each.rows for each in self._lookups)]
+        # The gradient of the loss is a scalar: the mean over workers costs no other pass.
+        share = tf.constant(1.0 / workers)
+        found = tf.compat.v1.gradients(loss, values, grad_ys=share)
+        of_rows = zip(self._lookups, found[len(variables) :], strict=True)
+        return dict(zip(variables, found, strict=False)), [
+            replace(each, rows=self._bounded(each, gradient)) for each, gradient in of_rows
+        ]
+
+    def _bounded(self, lookup: Lookup, tensor: Any) -> Any:
         """Declare the largest shape of a lookup's rows or of their gradient."""
         if self._bound is None or lookup.limit is None:
             return tensor

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from farwrite.errors import InvalidArgument
 from farwrite.info import memory_available
 from farwrite_bench.cluster.plugin import programs
 from farwrite_bench.cluster.process import MALLOC
 from farwrite_bench.harness.benchmark import Benchmark, Progress
-from farwrite_bench.harness.column import Column, Table
+from farwrite_bench.harness.column import NOTHING, Column, Table, span
 from farwrite_bench.harness.option import Option, chosen, rounds
 from farwrite_bench.options import count, counts
 from farwrite_bench.record import Record
@@ -21,10 +19,8 @@ from farwrite_bench.report.parts import HELPS_FROM, Card, Facts, Gain, figure
 from farwrite_bench.table import times
 from farwrite_experiments.library import MODULE
 from farwrite_experiments.networks.network import NETWORKS, name_of
-from farwrite_experiments.rpc_over_fabric import RPC_OVER_FABRIC
-from farwrite_experiments.train.cases import cases
-from farwrite_experiments.train.charts import FARWRITE, STAGED, by_network, figures, measured
-from farwrite_experiments.train.groups import expected_seconds, groups
+from farwrite_experiments.train.charts import FARWRITE, RPC, STAGED, by_network, figures, measured
+from farwrite_experiments.train.groups import cases, expected_seconds, groups
 from farwrite_experiments.train.pace import FULL, QUICK, SHORT, Pace
 from farwrite_experiments.train.plan import (
     DATA,
@@ -36,7 +32,7 @@ from farwrite_experiments.train.plan import (
     TrainPlan,
     ways,
 )
-from farwrite_experiments.train.resume import Earlier, earlier, remaining, repeats
+from farwrite_experiments.train.resume import earlier, remaining, repeats
 from farwrite_experiments.train.rows import CASE, Row, gain, least, ratio_text
 from farwrite_experiments.train.run import run
 
@@ -65,16 +61,7 @@ NOTES = (
 )
 
 
-@dataclass(frozen=True)
-class Whole:
-    """A run, with what an interrupted one has measured of it."""
-
-    train: TrainPlan
-    settings: dict[str, Any]
-    known: Earlier = field(default_factory=Earlier)
-
-
-def plan(arguments: argparse.Namespace, record: Record) -> Whole:
+def plan(arguments: argparse.Namespace, record: Record) -> TrainPlan:
     """Make the plan from the options."""
     if arguments.full and arguments.quick:
         raise InvalidArgument("bench train: --full and --quick exclude each other; leave one out")
@@ -87,7 +74,6 @@ def plan(arguments: argparse.Namespace, record: Record) -> Whole:
     )
     wanted = cases(arguments, pace)
     made = ways(arguments.transport or list(TRANSPORTS), arguments.fabric)
-    whole = TrainPlan(groups(wanted, made, memory_available()), pace)
     settings = {
         "rounds": pace.rounds,
         "steps": pace.steps,
@@ -98,17 +84,18 @@ def plan(arguments: argparse.Namespace, record: Record) -> Whole:
         "full": arguments.full,
         "malloc": MALLOC,
     }
-    if not arguments.full:
-        return Whole(whole, settings)
-    known = earlier(arguments.json, settings, record.machine)
-    record.notes.extend(note for note in known.notes if note not in (*record.notes, *NOTES))
-    return Whole(remaining(whole, known.rows), settings, known)
+    file = arguments.json if arguments.full else None
+    known = earlier("train", file, settings, record.machine, ("rows", "notes"))
+    rows = known.get("rows", [])
+    record.notes += [n for n in known.get("notes", ()) if n not in (*record.notes, *NOTES)]
+    divided = groups(wanted, made, memory_available())
+    return TrainPlan(remaining(divided, rows), pace, settings, rows)
 
 
-def measure(plan: Whole, progress: Progress, logs: Path) -> Iterator[Facts]:
+def measure(plan: TrainPlan, progress: Progress, logs: Path) -> Iterator[Facts]:
     """Measure each group, and yield the rows so far."""
-    rows = list(plan.known.rows)
-    for more in run(plan.train, progress, logs):
+    rows = list(plan.rows)
+    for more in run(plan, progress, logs):
         rows.extend([{**row, "repeated": repeats(row, rows)} for row in more])
         yield {"rows": rows}
     yield {"rows": rows}
@@ -119,14 +106,13 @@ def sentences(facts: Facts) -> Iterator[str]:
     rows = facts["rows"]
     for row in (row for row in rows if row["transport"] == FARWRITE):
         same = [each for each in rows if all(each[key] == row[key] for key in (*CASE, "fabric"))]
-        for other, what in ((RPC_OVER_FABRIC.key, "rpc-over-fabric"), (STAGED, "one copy")):
+        for other, what in ((RPC, "rpc-over-fabric"), (STAGED, "one copy")):
             beside = next((each for each in same if each["transport"] == other), None)
-            ratio = None if beside is None else gain(row, beside)
-            if ratio is not None:
-                tasks = f"{row['servers']}+{row['workers']}"
+            if beside is not None and (ratio := gain(row, beside)) is not None:
                 yield (
-                    f"{name_of(row['model'])}, {tasks}, batch {row['batch']}, {row['fabric']}:"
-                    f" Farwrite trains {100 * (ratio - 1):+.0f} % samples/s against {what}."
+                    f"{name_of(row['model'])}, {row['servers']}+{row['workers']}, batch"
+                    f" {row['batch']}, {row['fabric']}: Farwrite trains {100 * (ratio - 1):+.0f} %"
+                    f" samples/s against {what}."
                 )
 
 
@@ -160,11 +146,10 @@ def cards(facts: Facts) -> list[Card]:
         found.append((times(best["speedup"]), f"throughput of stock gRPC, {_case(best)}"))
     if exposing := [row for row in ours if row["of_grpc"] is not None]:
         best = max(exposing, key=lambda row: least(row["of_grpc"]))
-        what = f"less exposed communication than stock gRPC, {_case(best)}"
         if least(best["of_grpc"]) >= HELPS_FROM:
+            what = f"less exposed communication than stock gRPC, {_case(best)}"
             found.append((ratio_text(best["of_grpc"]), what))
-    copies = [row["copies_per_step"] for row in ours if row["copies_per_step"] is not None]
-    if copies:
+    if copies := [n for row in ours if (n := row["copies_per_step"]) is not None]:
         found.append((figure(max(copies)), "copies of a tensor in a training step, at most"))
     return found
 
@@ -180,13 +165,8 @@ def _model(row: Row) -> str:
 
 
 def _ends(ratio: Row) -> str:
-    if ratio["high"] is None:
-        return "-"
-    return f"{times(ratio['low'])} to {times(ratio['high'])}"
-
-
-def _between(ends: Sequence[float]) -> str:
-    return f"{ends[0]:.1f} to {ends[1]:.1f}"
+    ends = ratio["low"], ratio["high"]
+    return NOTHING if ratio["high"] is None else " to ".join(map(times, ends))
 
 
 BENCHMARK = Benchmark(
@@ -199,7 +179,7 @@ BENCHMARK = Benchmark(
     title="Training: throughput by batch size, and what Farwrite gains",
     needs=("tensorflow",),
     libraries=lambda plan: [
-        *programs([way.transport for group in plan.train.groups for way in group.ways]),
+        *programs([way.transport for group in plan.groups for way in group.ways]),
         MODULE,
     ],
     options=(
@@ -243,10 +223,8 @@ BENCHMARK = Benchmark(
     ),
     plan=plan,
     measure=measure,
-    seconds=lambda plan: expected_seconds(plan.train),
-    summary=lambda plan: (
-        f"at least {plan.train.pace.rounds} rounds of {plan.train.pace.steps} steps"
-    ),
+    seconds=expected_seconds,
+    summary=lambda plan: f"at least {plan.pace.rounds} rounds of {plan.pace.steps} steps",
     settings=lambda plan: plan.settings,
     notes=lambda _: NOTES,
     tables=(
@@ -259,7 +237,7 @@ BENCHMARK = Benchmark(
                 Column("step ms", "step_ms", ".1f"),
                 Column("compute ms", "compute_ms", ".3g"),
                 Column("comm ms", "comm_ms", ".1f"),
-                Column("95 % interval", "comm_ms_ci", _between),
+                span("95 % interval", "comm_ms_ci", ".1f"),
                 Column("less", "of_grpc", ratio_text),
                 Column("interval", "of_grpc", _ends),
                 Column("samples/s", "samples_s", ".1f"),

@@ -23,6 +23,8 @@ NAMES = {
 }
 QUALIFIERS = ("mode", "compute", "servers", "workers", "sync")
 """Columns that tell the runs of one network apart."""
+OF_RIVAL = {GRPC: "of_grpc", RPC: "of_rpc"}
+"""The key of how many times less communication Farwrite exposes than a rival."""
 BATCH, COPY_BATCH = 32, 8
 """The batches of the bars, or the nearest that were measured: those of the paper."""
 
@@ -36,13 +38,12 @@ def measured(facts: Facts) -> list[Row]:
 def figures(facts: Facts) -> list[str]:
     """Draw the gains of each fabric, then a chart for each network, and the cost of a copy."""
     of_fabric = list(by_fabric(measured(facts)))
+    networks = [
+        (name + suffix, of_it) for suffix, rows in of_fabric for name, of_it in by_network(rows)
+    ]
     return [
         *(chart for suffix, rows in of_fabric for chart in _gains(suffix, rows)),
-        *(
-            _throughput(name + suffix, of_it)
-            for suffix, rows in of_fabric
-            for name, of_it in by_network(rows)
-        ),
+        *(_throughput(name, of_it) for name, of_it in networks),
         *(chart for suffix, rows in of_fabric for chart in _copies(suffix, rows)),
     ]
 
@@ -52,11 +53,8 @@ def by_fabric(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
     shared = (GRPC, LOCAL)
     fabrics = list(dict.fromkeys(row["fabric"] for row in rows if row["transport"] not in shared))
     for fabric in fabrics or [None]:
-        suffix = f", over {fabric}" if len(fabrics) > 1 else ""
-        yield (
-            suffix,
-            [row for row in rows if row["transport"] in shared or row["fabric"] == fabric],
-        )
+        of_it = [row for row in rows if row["transport"] in shared or row["fabric"] == fabric]
+        yield f", over {fabric}" if len(fabrics) > 1 else "", of_it
 
 
 def by_network(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
@@ -79,22 +77,20 @@ def _qualifier(column: str, value: str) -> str:
 
 def _throughput(name: str, rows: Sequence[Row]) -> str:
     batches = sorted({row["batch"] for row in rows})
-    of_way = {key: [row for row in rows if row["transport"] == key] for key in NAMES}
+    of_way = {
+        key: sorted((row["batch"], row["samples_s"]) for row in rows if row["transport"] == key)
+        for key in NAMES
+    }
     if len(batches) == 1:
         found = [
-            Bar(key, NAMES[key], row["samples_s"], figure(row["samples_s"]))
-            for key, mine in of_way.items()
-            for row in mine
+            Bar(key, NAMES[key], value, figure(value))
+            for key, points in of_way.items()
+            for _, value in points
         ]
         return bars(name, [Group(f"samples/s, batch {batches[0]}", found)])
     look = Look(name, "batch of a worker", "samples/s", log_x=True, ticks_x=batches)
     return lines(
-        look,
-        [
-            Series(key, NAMES[key], sorted((row["batch"], row["samples_s"]) for row in mine))
-            for key, mine in of_way.items()
-            if mine
-        ],
+        look, [Series(key, NAMES[key], points) for key, points in of_way.items() if points]
     )
 
 
@@ -109,30 +105,22 @@ def _gains(suffix: str, rows: Sequence[Row]) -> list[str]:
     exposed, throughput = [], []
     for name, of_it in by_network(rows):
         found = of_batch(of_it, BATCH)
-        rivals = [row for row in found if row["transport"] in (GRPC, RPC)]
+        rivals = [row for row in found if row["transport"] in OF_RIVAL]
         for ours in (row for row in found if row["transport"] == FARWRITE):
             case = f"{name}, batch {ours['batch']}"
-            less = [(row, less_exposed(ours, row)) for row in rivals]
+            less = [(row, ours[OF_RIVAL[row["transport"]]]) for row in rivals]
             more = [(row, gain(ours, row)) for row in rivals]
-            exposed.append(
-                Group(case, [_than(row, least(r), ratio_text(r)) for row, r in less if r])
-            )
-            throughput.append(Group(case, [_than(row, r, times(r)) for row, r in more if r]))
+            exposed += [Group(case, [_than(row, least(r), ratio_text(r)) for row, r in less if r])]
+            throughput += [Group(case, [_than(row, r, times(r)) for row, r in more if r])]
     note = "Dashed: as fast as Farwrite. Longer is better."
     return [
-        bars(title + suffix, [group for group in groups if group.bars], note, 1.0)
+        bars(title + suffix, shown, note, 1.0)
         for title, groups in (
             ("Exposed communication: how many times less with Farwrite", exposed),
             ("Throughput: how many times more with Farwrite", throughput),
         )
-        if any(group.bars for group in groups)
+        if (shown := [group for group in groups if group.bars])
     ]
-
-
-def less_exposed(ours: Row, theirs: Row) -> Row | None:
-    """Return how many times less communication Farwrite exposes, with its interval."""
-    ratio: Row | None = ours["of_grpc" if theirs["transport"] == GRPC else "of_rpc"]
-    return ratio
 
 
 def _than(row: Row, ratio: float, text: str) -> Bar:
@@ -144,7 +132,7 @@ def _copies(suffix: str, rows: Sequence[Row]) -> list[str]:
     for name, of_it in by_network(rows):
         found = of_batch(of_it, COPY_BATCH)
         step = {row["transport"]: row["step_ms"] for row in found}
-        if STAGED in step and FARWRITE in step:
+        if {STAGED, FARWRITE} <= set(step):
             drawn = [
                 Bar(key, what, step[key], f"{figure(step[key])} ms")
                 for key, what in ((STAGED, "one copy"), (FARWRITE, "no copy"))

@@ -6,6 +6,10 @@ from dataclasses import dataclass
 
 FIRST_STEPS = 4
 """Steps that are not measured: two tasks meet, sites are traced, and memory is touched first."""
+MOST = 20
+"""The most rounds."""
+LEAST_ALONE, MOST_ALONE, SECONDS_ALONE = 5, 200, 1.0
+"""The steps of an asynchronous turn: as many as take a second, within limits."""
 
 
 @dataclass(frozen=True)
@@ -29,20 +33,12 @@ class Pace:
             return self.steps
         return max(self.steps, LEAST_ALONE, min(MOST_ALONE, int(SECONDS_ALONE / max(step, 1e-6))))
 
-    def rounds_seconds(self, steps: int, step: float) -> float:
-        """Return about how long the fewest rounds take, with `step` seconds of all ways."""
-        return self.rounds * steps * step
-
     def rounds_of(self, steps: int, step: float) -> int:
         """Return how many rounds of `steps` a group takes, with `step` seconds of all ways."""
         affordable = int(self.case_seconds / (steps * max(step, 1e-6)))
         return max(self.rounds, min(affordable, MOST))
 
 
-MOST = 20
-"""The most rounds."""
-LEAST_ALONE, MOST_ALONE, SECONDS_ALONE = 5, 200, 1.0
-"""The steps of an asynchronous turn: as many as take a second, within limits."""
 SHORT = Pace(9, 1, (8,), case_seconds=38.0)
 """Of nine rounds, one may be an outlier at each end without moving the interval."""
 QUICK = Pace(2, 1, (8,))

@@ -1,18 +1,17 @@
-"""What one run of ``bench train`` measures, and the messages to its workers."""
+"""What one run of ``bench train`` measures."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from farwrite_bench.cluster.seat import Seat
 from farwrite_bench.cluster.transport import FARWRITE, GRPC, STAGED, Transport
 from farwrite_bench.tensor.plan import LOCAL
 from farwrite_experiments.networks.network import NETWORKS, Network
 from farwrite_experiments.rpc_over_fabric import RPC_OVER_FABRIC
-from farwrite_experiments.train.optimizers import Optimizer
 from farwrite_experiments.train.pace import Pace
+from farwrite_experiments.train.variables import Optimizer
 
 REAL, EMULATED = "real", "emulated"
 DATA, MODEL, MIRRORED = "data", "model", "mirrored"
@@ -102,35 +101,13 @@ def ways(transports: Sequence[str], fabrics: Sequence[str] | None = None) -> lis
 
     Without `fabrics` it is shm for all, and tcp for Farwrite.
     """
-    chosen = [ONE_PROCESS]
+    found = [ONE_PROCESS]
     for key, transport in TRANSPORTS.items():
-        if key not in transports or key == LOCAL.key:
-            continue
-        if key == GRPC.key:
-            chosen.append(STOCK)
-            continue
-        default = FABRICS if key == FARWRITE.key else FABRICS[:1]
-        chosen += [Way(transport, fabric) for fabric in fabrics or default]
-    return chosen
-
-
-@dataclass(frozen=True)
-class Join:
-    """The first message to a worker."""
-
-    seat: Seat
-    mirrored: bool
-    """Whether the worker takes part in a MultiWorkerMirroredStrategy."""
-    trainer: str
-    """The module of its `Trainer`."""
-
-
-@dataclass(frozen=True)
-class Call:
-    """A request to a worker: call a method of its trainer, and answer with what that returns."""
-
-    method: str
-    arguments: tuple[Any, ...] = ()
+        if key in transports and key != LOCAL.key:
+            default = FABRICS if key == FARWRITE.key else FABRICS[:1]
+            over = [None] if key == GRPC.key else fabrics or default
+            found += [Way(transport, fabric) for fabric in over]
+    return found
 
 
 @dataclass(frozen=True)
@@ -147,3 +124,7 @@ class TrainPlan:
 
     groups: tuple[Group, ...]
     pace: Pace
+    settings: dict[str, Any] = field(default_factory=dict)
+    """What its file names."""
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    """Those that an interrupted run has measured of it."""

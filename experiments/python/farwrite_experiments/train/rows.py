@@ -16,11 +16,12 @@ import numpy.typing as npt
 from farwrite_bench.cluster.group import Turn, totals
 from farwrite_bench.table import times
 from farwrite_experiments.rpc_over_fabric import RPC_OVER_FABRIC
-from farwrite_experiments.train.plan import FABRICS, ONE_PROCESS, STOCK, Case, Way
+from farwrite_experiments.train.plan import ONE_PROCESS, STOCK, Case, Way
 
 CONFIDENCE = 95
 CASE = ("model", "mode", "compute", "batch", "servers", "workers", "sync")
 """The keys of a row that name its case."""
+IDENTITY = (*CASE, "transport", "fabric")
 RESOLUTION_MS = 0.1
 """The shortest communication time that is told from none."""
 
@@ -38,22 +39,12 @@ def make_rows(
         key: np.array([1e3 * average(turn.seconds) for turn in of_way])
         for key, of_way in turns.items()
     }
-    local = steps[ONE_PROCESS.key]
-    stock = steps.get(STOCK.key)
-    rpc = {fabric: steps.get(Way(RPC_OVER_FABRIC, fabric).key) for fabric in FABRICS}
+    local, stock = steps[ONE_PROCESS.key], steps.get(STOCK.key)
     return [
         {
-            "model": case.model,
-            "transport": way.transport.key,
-            "fabric": fabric_of(way),
-            "mode": case.mode,
-            "compute": case.compute,
-            "batch": case.batch,
-            "servers": case.servers,
-            "workers": case.workers,
-            "sync": case.sync,
+            **identity(case, way),
             **_times(case, steps[way.key], local, stock),
-            "of_rpc": _less(steps[way.key], local, rpc.get(way.fabric or "")),
+            "of_rpc": _less(steps[way.key], local, steps.get(Way(RPC_OVER_FABRIC, way.fabric).key)),
             **counts(turns[way.key]),
             "rounds": len(turns[way.key]),
             "load": round(load, 2),
@@ -61,6 +52,17 @@ def make_rows(
         }
         for way in ways
     ]
+
+
+def identity(case: Case, way: Way) -> Row:
+    """Return the keys of a row that name its case and its way."""
+    of_case = {key: getattr(case, key) for key in CASE}
+    return {
+        "model": case.model,
+        "transport": way.transport.key,
+        "fabric": fabric_of(way),
+        **of_case,
+    }
 
 
 def gain(mine: Row, theirs: Row) -> float | None:
@@ -107,12 +109,6 @@ def _times(case: Case, mine: Figures, local: Figures, stock: Figures | None) -> 
     }
 
 
-def _less(mine: Figures, local: Figures, theirs: Figures | None) -> dict[str, Any] | None:
-    if theirs is None or mine is local or mine is theirs:
-        return None
-    return times_less(theirs - local, mine - local)
-
-
 def times_less(theirs: Figures, mine: Figures) -> dict[str, Any] | None:
     """Return how many times less communication time `mine` has, paired by round.
 
@@ -142,22 +138,23 @@ def times_less(theirs: Figures, mine: Figures) -> dict[str, Any] | None:
     }
 
 
+def _less(mine: Figures, local: Figures, theirs: Figures | None) -> dict[str, Any] | None:
+    if theirs is None or mine is local or mine is theirs:
+        return None
+    return times_less(theirs - local, mine - local)
+
+
 def interval(values: Figures) -> tuple[float, float]:
     """Return the interval that has the median in 95 of 100 cases, by the sign test.
 
     With fewer than six values it is their range, which has the median less often: two values in 50
     of 100 cases, five in 94.
     """
-    ordered = np.sort(values)
-    left_out = 0
-    while 2 * _at_most(left_out + 1, len(values)) <= 1 - CONFIDENCE / 100:
-        left_out += 1
+    ordered, rounds = np.sort(values), len(values)
+    # The probabilities of at most 1, 2, ... heads in so many throws of a coin.
+    heads = np.cumsum([math.comb(rounds, number) for number in range(rounds)])[1:] / 2.0**rounds
+    left_out = int(np.searchsorted(2 * heads, 1 - CONFIDENCE / 100, side="right"))
     return float(ordered[left_out]), float(ordered[-1 - left_out])
-
-
-def _at_most(number: int, rounds: int) -> float:
-    """Return the probability of at most `number` heads in `rounds` throws of a coin."""
-    return sum(math.comb(rounds, heads) for heads in range(number + 1)) / float(2**rounds)
 
 
 def counts(turns: Sequence[Turn]) -> Row:

@@ -49,14 +49,8 @@ def measure(
     Returns
     -------
     tuple
-        The turns of each cluster, round by round, and the load of the machine before them.
-
-    Raises
-    ------
-    PeerDead
-        If a process fails.
-    Internal
-        If the clusters end with different variables.
+        The turns of each cluster, round by round, and the load of the machine before them. It
+        raises the errors of `run`.
     """
     step = 0.0
     for each in clusters.values():
@@ -74,18 +68,21 @@ def measure(
         if case.mode == MIRRORED and case.workers > 2:
             # The mean of two equal gradients is exact, and that of more is rounded; local has one.
             found.pop(ONE_PROCESS.key, None)
-        compare(found, case)
+        compare(f"bench train: {case.model}: after the same steps", found)
     for each in clusters.values():
         each.close(case)
     return turns, load
 
 
-def compare(found: Mapping[str, list[object]], case: Case) -> None:
-    """Check that the variables of all transports have the same checksums at the end."""
-    first, *others = found.items()
+def compare(when: str, found: Mapping[str, object]) -> None:
+    """Check that all ways have the same values.
+
+    Raises
+    ------
+    Internal
+        If two of them differ. Its message begins with `when`.
+    """
+    (first, expected), *others = found.items()
     for key, values in others:
-        if values != first[1]:
-            raise Internal(
-                f"bench train: {case.model}: after the same steps, {key} and {first[0]} have"
-                " different variables; report this"
-            )
+        if values != expected:
+            raise Internal(f"{when}, {key} and {first} have different values; report this")

@@ -1,29 +1,40 @@
-"""Chooses what each task reads: files that the user names, or generated ones in the same format."""
+"""What each task reads: files that the user names, or generated ones in the same format."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from farwrite.errors import InvalidArgument, NotFound
-from farwrite_experiments.convergence.data import (
-    cifar10,
-    digits,
-    lines,
-    mnist_idx,
-    paraphrases,
-    translation,
-)
-from farwrite_experiments.convergence.data.data import CIFAR10, LINES, MNIST_IDX, Data
+from farwrite_experiments.convergence.data import cifar10, generated, lines, mnist_idx
 
 IMAGES, SEQ2SEQ, SENTENCES = "images", "seq2seq", "sentences"
 """The tasks."""
+CIFAR10, MNIST_IDX, LINES = "cifar10", "mnist-idx", "lines"
+"""The formats."""
 TRANSLATION_FOLDER, SENTENCES_FOLDER = "translation", "sentences"
 SIDES = {TRANSLATION_FOLDER: ("source", "target"), SENTENCES_FOLDER: ("first", "second")}
 """The ends of the names of the files of a pair."""
-SYNTHETIC = "generated, synthetic"
 
-Files = tuple[Path, Path]
+
+@dataclass(frozen=True)
+class Data:
+    """The files of one data set, for training and for the measure of quality."""
+
+    name: str
+    """The name in tables and in the JSON file."""
+    synthetic: bool
+    """Whether a program made the samples up."""
+    format: str
+    train: tuple[str, ...]
+    """Paths: files one after another, or two files whose records or lines belong together."""
+    test: tuple[str, ...]
+    """The same, of samples that no worker trains with."""
+    records: int
+    """Of the training, before pairs with an empty line are left out."""
+    words: tuple[str, ...] = ()
+    """For lines: the files of the vocabularies, one word a line."""
 
 
 def choose(task: str, folder: Path | None, made: Path) -> Data:
@@ -49,41 +60,28 @@ def choose(task: str, folder: Path | None, made: Path) -> Data:
     made.mkdir(parents=True, exist_ok=True)
     if task == IMAGES:
         return _digits(made) if folder is None else _images(folder)
-    name, writer = {
-        SEQ2SEQ: (TRANSLATION_FOLDER, translation.write),
-        SENTENCES: (SENTENCES_FOLDER, paraphrases.write),
-    }[task]
-    return _text(name, folder, made, writer, shared=task == SENTENCES)
+    if task == SEQ2SEQ:
+        return _text(TRANSLATION_FOLDER, folder, made, generated.translations)
+    return _text(SENTENCES_FOLDER, folder, made, generated.paraphrases)
 
 
 def _digits(made: Path) -> Data:
     train, test = made / "train.bin", made / "test.bin"
-    digits.write(train, test)
-    return Data(digits.NAME, False, CIFAR10, (str(train),), (str(test),), cifar10.check(train))
+    cifar10.write_digits(train, test)
+    name, records = cifar10.DIGITS, cifar10.check(train)
+    return Data(name, False, CIFAR10, (str(train),), (str(test),), records)
 
 
 def _images(folder: Path) -> Data:
     cifar, mnist = folder / cifar10.FOLDER, folder / mnist_idx.FOLDER
     if cifar.is_dir():
-        train, test = ([cifar / name for name in names] for names in (cifar10.TRAIN, cifar10.TEST))
-        cifar10.check(*test)
-        records = sum(map(cifar10.check, train))
-        return Data(
-            *("CIFAR-10", False, CIFAR10, tuple(map(str, train)), tuple(map(str, test)), records)
-        )
+        train, test = _paths(cifar, cifar10.TRAIN), _paths(cifar, cifar10.TEST)
+        _, *records = (cifar10.check(Path(file)) for file in (*test, *train))
+        return Data("CIFAR-10", False, CIFAR10, train, test, sum(records))
     if mnist.is_dir():
-        counts = [
-            mnist_idx.check(mnist / images, mnist / labels)
-            for images, labels in (mnist_idx.TRAIN, mnist_idx.TEST)
-        ]
-        return Data(
-            "MNIST",
-            False,
-            MNIST_IDX,
-            tuple(str(mnist / name) for name in mnist_idx.TRAIN),
-            tuple(str(mnist / name) for name in mnist_idx.TEST),
-            counts[0],
-        )
+        train, test = _paths(mnist, mnist_idx.TRAIN), _paths(mnist, mnist_idx.TEST)
+        count, _ = (mnist_idx.check(*map(Path, files)) for files in (train, test))
+        return Data("MNIST", False, MNIST_IDX, train, test, count)
     raise NotFound(
         f"bench convergence: {folder} has neither the folder {cifar10.FOLDER} nor"
         f" {mnist_idx.FOLDER}; put the files of CIFAR-10 (binary version) or MNIST there, or leave"
@@ -91,48 +89,43 @@ def _images(folder: Path) -> Data:
     )
 
 
+def _paths(folder: Path, names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(str(folder / name) for name in names)
+
+
 def _text(
-    name: str,
-    folder: Path | None,
-    made: Path,
-    writer: Callable[[Files, Files], None],
-    *,
-    shared: bool,
+    name: str, folder: Path | None, made: Path, generate: Callable[[], generated.Corpus]
 ) -> Data:
     place = made if folder is None else folder / name
+    train, test = ([f"{kind}.{side}" for side in SIDES[name]] for kind in ("train", "test"))
     if not place.is_dir():
         raise NotFound(
-            f"bench convergence: {place} is not a folder; put"
-            f" {', '.join(f'{kind}.{side}' for kind in ('train', 'test') for side in SIDES[name])}"
+            f"bench convergence: {place} is not a folder; put {', '.join((*train, *test))}"
             f" there, or leave the task out with --task"
         )
-    train, test = (_pair(place, kind, name) for kind in ("train", "test"))
     if folder is None:
-        writer(train, test)
-    records, _ = (lines.check(*files) for files in (train, test))
+        for names, pairs in zip((train, test), generate(), strict=True):
+            for file, side in zip(names, zip(*pairs, strict=True), strict=True):
+                text = "".join(" ".join(sentence) + "\n" for sentence in side)
+                (place / file).write_text(text, encoding="utf-8")
+    records, _ = (lines.check(*(place / file for file in files)) for files in (train, test))
     # Both sentences of a paraphrase are of one language.
-    sources = [train] if shared else [(train[0],), (train[1],)]
+    sources = [train] if name == SENTENCES_FOLDER else [train[:1], train[1:]]
     words = []
     for number, files in enumerate(sources):
-        file = made / f"words{number}"
-        found = lines.vocabulary(files)
+        found = lines.vocabulary([place / file for file in files])
         if len(found) == len(lines.RESERVED):
             raise InvalidArgument(
-                f"bench convergence: {files[0]} has no word; put one sentence on each line"
+                f"bench convergence: {place / files[0]} has no word; put one sentence on each line"
             )
-        file.write_bytes(b"".join(word + b"\n" for word in found))
-        words.append(str(file))
+        words.append(made / f"words{number}")
+        words[-1].write_bytes(b"".join(word + b"\n" for word in found))
     return Data(
-        str(place) if folder is not None else SYNTHETIC,
+        "generated, synthetic" if folder is None else str(place),
         folder is None,
         LINES,
-        (str(train[0]), str(train[1])),
-        (str(test[0]), str(test[1])),
+        _paths(place, tuple(train)),
+        _paths(place, tuple(test)),
         records,
-        tuple(words),
+        tuple(map(str, words)),
     )
-
-
-def _pair(place: Path, kind: str, name: str) -> Files:
-    first, second = SIDES[name]
-    return place / f"{kind}.{first}", place / f"{kind}.{second}"

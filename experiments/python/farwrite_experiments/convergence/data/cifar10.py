@@ -1,10 +1,12 @@
 """The binary format of CIFAR-10: records of a label and an image of 32 x 32 pixels.
 
 A record has 3,073 bytes: the label, from 0 to 9, then 1,024 bytes of red, of green and of blue.
+For runs without image files, scikit-learn's digits are written in this format.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,10 @@ TRAIN = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
 TEST = ("test_batch.bin",)
 FOLDER = "cifar-10-batches-bin"
 """The folder that the archive of CIFAR-10 unpacks to."""
+DIGITS = "scikit-learn digits (1,797 images of 8 x 8, enlarged), in CIFAR-10's format"
+ENLARGED = 3
+"""A pixel becomes so many in each direction. The images keep a margin, which the network cuts."""
+SEED, TEST_SHARE = 20, 0.2
 
 
 def check(path: Path) -> int:
@@ -64,6 +70,21 @@ def write(path: Path, images: npt.NDArray[np.uint8], labels: npt.NDArray[np.uint
     """
     planes = np.ascontiguousarray(images.transpose(0, 3, 1, 2)).reshape(len(images), -1)
     path.write_bytes(np.concatenate([labels[:, None], planes], axis=1).tobytes())
+
+
+def write_digits(train: Path, test: Path) -> None:
+    """Write scikit-learn's digits, always in the same order. A fifth of them is for the test."""
+    datasets: Any = importlib.import_module("sklearn.datasets")
+    images, labels = datasets.load_digits(return_X_y=True)
+    # The values are whole numbers from 0 to 16.
+    square = np.rint(images * (255 / 16)).astype(np.uint8).reshape(-1, 8, 8)
+    enlarged = square.repeat(ENLARGED, axis=1).repeat(ENLARGED, axis=2)
+    margin = (SIDE - enlarged.shape[1]) // 2
+    whole = np.pad(enlarged, ((0, 0), (margin, margin), (margin, margin)))
+    order = np.random.default_rng(SEED).permutation(len(images))
+    first = int(len(images) * TEST_SHARE)
+    for path, chosen in ((test, order[:first]), (train, order[first:])):
+        write(path, whole[chosen, ..., None].repeat(3, axis=3), labels[chosen].astype(np.uint8))
 
 
 def records(tf: Any, files: Sequence[str]) -> Any:

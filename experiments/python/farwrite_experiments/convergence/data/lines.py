@@ -21,7 +21,6 @@ WORDS = 2000
 """The numbers of a vocabulary, with the reserved ones."""
 LINES_READ = 200_000
 """The lines from which a vocabulary is made."""
-_BLOCK = 1 << 20
 
 
 def check(first: Path, second: Path) -> int:
@@ -41,7 +40,8 @@ def check(first: Path, second: Path) -> int:
                 f"bench convergence: {path} does not exist; put line-aligned text there, one"
                 " sentence a line, or correct --data"
             )
-        counts.append(_lines(path))
+        with path.open("rb") as file:
+            counts.append(sum(1 for _ in file))
         if not counts[-1]:
             raise InvalidArgument(
                 f"bench convergence: {path} has no line; put one sentence on each line"
@@ -52,15 +52,6 @@ def check(first: Path, second: Path) -> int:
             " line n of both must belong together, so use files of the same set"
         )
     return counts[0]
-
-
-def _lines(path: Path) -> int:
-    count, last = 0, b"\n"
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            count += block.count(b"\n")
-            last = block[-1:]
-    return count + (last != b"\n")
 
 
 def vocabulary(files: Iterable[Path], words: int = WORDS) -> list[bytes]:

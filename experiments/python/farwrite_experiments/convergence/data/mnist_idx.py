@@ -6,12 +6,12 @@ count, and for images the height and the width. One byte for each value follows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from farwrite.errors import InvalidArgument, NotFound
 
@@ -34,15 +34,8 @@ def check(images: Path, labels: Path) -> int:
     InvalidArgument
         If a file is not of this format, or the files do not belong together.
     """
-    count, *sides = _head(images, IMAGES, IMAGES_HEAD)
-    if sides != [SIDE, SIDE]:
-        raise InvalidArgument(
-            f"bench convergence: {images} has images of {sides[0]} x {sides[1]} pixels, and MNIST"
-            f" has {SIDE} x {SIDE}; {_AGAIN}"
-        )
-    _check_size(images, IMAGES_HEAD + count * SIDE * SIDE, f"{count:,} images")
-    (labelled,) = _head(labels, LABELS, LABELS_HEAD)
-    _check_size(labels, LABELS_HEAD + labelled, f"{labelled:,} labels")
+    count, *_ = _check_file(images, IMAGES, "images", (SIDE, SIDE))
+    (labelled,) = _check_file(labels, LABELS, "labels")
     if count != labelled or count == 0:
         raise InvalidArgument(
             f"bench convergence: {images} has {count:,} images and {labels} has {labelled:,}"
@@ -58,42 +51,31 @@ def check(images: Path, labels: Path) -> int:
     return count
 
 
-def _head(path: Path, magic: int, size: int) -> list[int]:
-    """Return the numbers behind the first one of a file's head."""
+def _check_file(path: Path, magic: int, what: str, sides: tuple[int, ...] = ()) -> list[int]:
+    """Check the head and the size of a file; return the numbers of its head behind the first."""
     if not path.is_file():
         packed = path.with_name(f"{path.name}.gz")
-        what = f"run gunzip {packed}" if packed.is_file() else "fetch it, or correct --data"
-        raise NotFound(f"bench convergence: {path} does not exist; {what}")
-    with path.open("rb") as file:
-        head = np.frombuffer(file.read(size), ">u4") if path.stat().st_size >= size else None
-    if head is None or head[0] != magic:
-        what = "images" if magic == IMAGES else "labels"
-        found = "is too short" if head is None else f"begins with {head[0]:#x}"
+        remedy = f"run gunzip {packed}" if packed.is_file() else "fetch it, or correct --data"
+        raise NotFound(f"bench convergence: {path} does not exist; {remedy}")
+    head: list[int] = np.fromfile(path, ">u4", 2 + len(sides)).tolist()
+    if len(head) < 2 + len(sides) or head[0] != magic:
+        found = "is too short" if len(head) < 2 + len(sides) else f"begins with {head[0]:#x}"
         raise InvalidArgument(
             f"bench convergence: {path} {found}, and an IDX file of {what} begins with {magic:#x}"
-            f" and has at least {size} bytes; {_AGAIN}"
+            f" and has at least {4 * (2 + len(sides))} bytes; {_AGAIN}"
         )
-    return [int(value) for value in head[1:]]
-
-
-def _check_size(path: Path, expected: int, what: str) -> None:
-    size = path.stat().st_size
-    if size != expected:
+    if tuple(head[2:]) != sides:
         raise InvalidArgument(
-            f"bench convergence: {path} has {size:,} bytes, and {what} need {expected:,}; {_AGAIN}"
+            f"bench convergence: {path} has images of {head[2]} x {head[3]} pixels, and MNIST has"
+            f" {SIDE} x {SIDE}; {_AGAIN}"
         )
-
-
-def write(
-    images_file: Path,
-    labels_file: Path,
-    images: npt.NDArray[np.uint8],
-    labels: npt.NDArray[np.uint8],
-) -> None:
-    """Write a pair of files, from arrays of shape (count, 28, 28) and (count,)."""
-    head = np.array([IMAGES, *images.shape], ">u4").tobytes()
-    images_file.write_bytes(head + np.ascontiguousarray(images).tobytes())
-    labels_file.write_bytes(np.array([LABELS, len(labels)], ">u4").tobytes() + labels.tobytes())
+    size, needed = path.stat().st_size, 4 * len(head) + head[1] * math.prod(sides)
+    if size != needed:
+        raise InvalidArgument(
+            f"bench convergence: {path} has {size:,} bytes, and {head[1]:,} {what} need {needed:,};"
+            f" {_AGAIN}"
+        )
+    return head[1:]
 
 
 def records(tf: Any, files: Sequence[str]) -> Any:
