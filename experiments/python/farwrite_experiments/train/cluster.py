@@ -10,13 +10,13 @@ from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
+from farwrite_bench.cluster import ways
 from farwrite_bench.cluster.control import START_SECONDS, receive_all
 from farwrite_bench.cluster.forked import ForkedTask
 from farwrite_bench.cluster.group import Group, Turn
 from farwrite_bench.cluster.process import free_ports
 from farwrite_bench.cluster.seat import Seat, Threads
 from farwrite_bench.cluster.transport import forced
-from farwrite_bench.step import ways
 from farwrite_experiments.cluster.machines import Machine, on_loopback
 from farwrite_experiments.cluster.observed import Observed
 from farwrite_experiments.cluster.processors import busy_seconds
