@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from farwrite.arguments import did_you_mean
+from farwrite.arguments import did_you_mean as did_you_mean
 
 if TYPE_CHECKING:
     SubParsersAction = argparse._SubParsersAction[Any]

@@ -166,7 +166,7 @@ def test_a_wrong_option_of_verbs_is_an_error_that_names_it(option: str) -> None:
 def test_a_keyword_that_is_none_is_an_error_that_names_the_right_one(call: Any) -> None:
     with pytest.raises(TypeError, match=r"give verbs=farwrite\.VerbsOptions\(gid_index=\.\.\.\)"):
         call(verbs_gid_index=3)
-    with pytest.raises(TypeError, match=r"'lane' is no keyword .* `farwrite options` lists them"):
+    with pytest.raises(TypeError, match=r"'lane' is no keyword .* did you mean 'lanes'"):
         call(lane=1)
     with pytest.raises(TypeError, match="unexpected keyword argument 'lanes'"):
         fw.VerbsOptions(lanes=1)  # type: ignore[call-arg]

@@ -130,7 +130,7 @@ def test_the_other_packages_register_their_commands() -> None:
     assert found["bench"] == "farwrite_bench.command"
     assert found["demo"] == "farwrite_demo.command"
     assert found["report"] == "farwrite_bench.report.command"
-    assert found["reproduce"] == "farwrite_experiments.reproduce.command"
+    assert found["reproduce"] == "farwrite_experiments.reproduce"
 
 
 def test_only_the_command_that_the_line_names_is_imported(install, greet, capsys) -> None:

@@ -82,9 +82,9 @@ def test_tasks_have_their_own_variables_and_logs_and_share_an_import(tmp_path: P
     one, two, failure, other = answers(
         tmp_path,
         "for word in ('one', 'two'):",
-        "    with ForkedTask(word, 'forked_program', {'FORKED_TEST': word}, logs / word) as task:",
+        "    with ForkedTask(word, 'asked_program', {'FORKED_TEST': word}, logs / word) as task:",
         "        print(json.dumps(task.ask('facts')))",
-        "with ForkedTask('ps:0', 'forked_program', {}, logs / 'ps') as task:",
+        "with ForkedTask('ps:0', 'asked_program', {}, logs / 'ps') as task:",
         "    try:",
         "        task.ask('fail')",
         "    except Error as error:",
@@ -107,7 +107,7 @@ def test_tasks_have_their_own_variables_and_logs_and_share_an_import(tmp_path: P
 def test_a_task_ends_when_its_starter_is_killed(tmp_path: Path, order: str) -> None:
     with start(
         tmp_path,
-        "task = ForkedTask('a', 'forked_program', {}, logs / 'a')",
+        "task = ForkedTask('a', 'asked_program', {}, logs / 'a')",
         f"print(task.ask({order!r})[0], flush=True)",
         "time.sleep(300)",
     ) as starter:

@@ -23,7 +23,7 @@ def test_a_task_that_fails_is_reported_with_what_it_said(tmp_path: Path) -> None
 
 def test_a_task_that_ends_is_reported(tmp_path: Path) -> None:
     with (
-        Task("gone", "forked_program", {}, tmp_path / "gone.log") as task,
+        Task("gone", "asked_program", {}, tmp_path / "gone.log") as task,
         pytest.raises(fw.PeerDead, match="gone ended early"),
     ):
         task.ask("end")

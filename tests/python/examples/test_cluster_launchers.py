@@ -235,4 +235,4 @@ def trained(command: Sequence[str], variables: Mapping[str, str]) -> str:
 
 def fabrics_of(output: str) -> list[tuple[str, str, str]]:
     """Return the task, the peer's host and the fabric of each printed link."""
-    return re.findall(r"^(\w+:\d): ([\d.]+) by (\S+)$", output, re.M)
+    return re.findall(r"^(\w+:\d): ([\d.]+) over (\S+)$", output, re.M)

@@ -118,6 +118,8 @@ ALIAS = {
     if fault != "forked"
 }
 """Memory that was mapped stays as long as the object."""
+ALIAS |= dict.fromkeys(("shut", "parent"), ("returns", "Unsupported", "Cancelled"))
+"""A channel that this side has closed gave back what no alias used."""
 
 ALONE = dict.fromkeys(("shut", "parent", "forked"), "returns")
 """What belongs to no handle works without any."""

@@ -22,8 +22,8 @@ MENDED = (
     ),
     Mended(
         "memory-of-a-dead-box-is-read-for-ever", "6a3086b", "src/box/segment_state.cc",
-        "    FARWRITE_RETURN_IF_ERROR(client_->check(\"read\"));\n    for (",
-        "    for (",
+        "    if (maps_ || !pass) FARWRITE_RETURN_IF_ERROR(client_->check(\"read\"));\n",
+        "    if (!pass) FARWRITE_RETURN_IF_ERROR(client_->check(\"read\"));\n",
         ("program.py shm killed Segment.version Cached.stale",),
     ),
     Mended(

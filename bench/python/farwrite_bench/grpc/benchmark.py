@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from farwrite.arguments import did_you_mean
+from farwrite.cli_parser import did_you_mean
 from farwrite.units import format_size, parse_seconds
 from farwrite_bench.grpc import plan as of
 from farwrite_bench.grpc.build import find_tools
