@@ -149,7 +149,7 @@ grpc-programs: $(VENV)/.tools ## Build gRPC's own test programs in build/grpc/pr
 IN_ORDER := --dist loadfile --no-loadscope-reorder
 NAMESPACE_TESTS = $(shell grep -rl 'mark\.namespaces' --include='test_*.py' tests/python)
 
-test: install plugin $(VENV)/.torch $(VENV)/.dev ## Run every test: C++ in the release preset, then Python
+test: install plugin $(VENV)/.torch $(VENV)/.dev ## Run the tests of everyday work: C++ in the release preset, then Python
 	@tools/run_cpp_tests.sh release
 	$(call say,test: python)
 	@mkdir -p build/release/results

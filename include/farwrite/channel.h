@@ -155,7 +155,7 @@ class FARWRITE_API Channel {
   /// Maps a view of the peer's bytes, without a copy. kUnsupported where the fabric cannot map
   /// them. The first view of lent memory may wait for the peer while the peer lives and the channel
   /// is open: do not call this from a handler. kDeadlineExceeded if that takes longer than
-  /// `timeout`.
+  /// `timeout`. kCancelled after close(), which gives back leases of which no view was made.
   Result<Alias> alias(const RemoteRegion& source, std::uint64_t offset, std::uint64_t length,
                       std::chrono::nanoseconds timeout = kForever);
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import operator
 from collections.abc import Collection, Iterable
@@ -21,6 +20,8 @@ def did_you_mean(word: str, names: Iterable[str], alike: float = ALIKE) -> str:
 
     It is empty if no name is as near as `alike`, from 0 to 1.
     """
+    import difflib  # for errors alone
+
     nearest = difflib.get_close_matches(word, names, n=1, cutoff=alike)
     return f"; did you mean {nearest[0]!r}?" if nearest else ""
 

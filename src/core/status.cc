@@ -18,8 +18,8 @@ namespace {
 // if the peer is where it happens.
 std::string_view towards(std::string_view operation) {
   constexpr std::array kTaking{"read", "receive", "wait", "map", "lease"};
-  constexpr std::array kThere{"look",   "list",  "listen",        "find",          "change",
-                              "create", "draft", "use a segment", "attach a segm", "commit"};
+  constexpr std::array kThere{"look",  "list",   "find",          "change",          "create",
+                              "draft", "commit", "use a segment", "attach a segment"};
   const auto begins = [&](std::string_view words) { return operation.starts_with(words); };
   if (std::ranges::any_of(kTaking, begins)) return "from";
   return std::ranges::any_of(kThere, begins) ? "at" : "to";

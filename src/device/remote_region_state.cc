@@ -34,6 +34,7 @@ RemoteRegionState::RemoteRegionState(std::shared_ptr<ChannelState> channel,
 }
 
 RemoteRegionState::~RemoteRegionState() {
+  if (lease_ == 0) return;
   channel_->opened().remove(*this);
   if (!leased()) return;
   const bool mapped = window_ != nullptr && window_->mapped != nullptr;
@@ -52,6 +53,22 @@ bool RemoteRegionState::begin_alias() {
 std::uint64_t RemoteRegionState::take_unused_lease() {
   Use before = Use::kHeld;
   return use_.compare_exchange_strong(before, Use::kGivenBack) ? lease_ : 0;
+}
+
+Status RemoteRegionState::reach(core::Deadline deadline) {
+  if (reached()) return Status();
+  FARWRITE_RETURN_IF_ERROR(taken_back_);
+  if (!core::lock_until(reaching_, deadline)) {
+    return Status::error(StatusCode::kDeadlineExceeded, {"open a region", channel_->peer_name()},
+                         "another thread is waiting for the peer's answer", "allow more time");
+  }
+  const core::Lock lock(reaching_, std::adopt_lock);
+  if (reached()) return Status();
+  auto window = channel_->import(descriptor_, deadline);
+  if (!window.ok()) return window.status();
+  window_ = *std::move(window);
+  reached_.store(true, std::memory_order_release);
+  return Status();
 }
 
 void OpenedRegions::add(RemoteRegionState& region) {
@@ -73,22 +90,6 @@ std::vector<std::uint64_t> OpenedRegions::take_unused_leases() {
       leases.push_back(lease);
   }
   return leases;
-}
-
-Status RemoteRegionState::reach(core::Deadline deadline) {
-  if (reached()) return Status();
-  FARWRITE_RETURN_IF_ERROR(taken_back_);
-  if (!core::lock_until(reaching_, deadline)) {
-    return Status::error(StatusCode::kDeadlineExceeded, {"open a region", channel_->peer_name()},
-                         "another thread is waiting for the peer's answer", "allow more time");
-  }
-  const core::Lock lock(reaching_, std::adopt_lock);
-  if (reached()) return Status();
-  auto window = channel_->import(descriptor_, deadline);
-  if (!window.ok()) return window.status();
-  window_ = *std::move(window);
-  reached_.store(true, std::memory_order_release);
-  return Status();
 }
 
 }  // namespace farwrite::device

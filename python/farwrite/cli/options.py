@@ -63,6 +63,7 @@ def table() -> Iterator[str]:
         yield "    none"
     known = [option.variable for option in OPTIONS if option.variable]
     for name in sorted(os.environ):
-        near = did_you_mean(name, known, alike=0.8)
-        if name.startswith("FARWRITE_") and name not in known and near:
-            yield f"    {name} is no option{near}"
+        if name.startswith("FARWRITE_") and name not in known:
+            near = did_you_mean(name, known, alike=0.8)
+            if near:  # others are set by commands for the processes that they start
+                yield f"    {name} is no option{near}"

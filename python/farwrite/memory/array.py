@@ -274,6 +274,8 @@ class RemoteArray(Handle, elsewhere="look it up in the other process: channel.lo
             If peers may only write the array.
         Unsupported
             If the channel's fabric cannot map the peer's memory.
+        Cancelled
+            If this side has closed the channel, and no view was made before.
         """
         if self._region.on_gpu():
             memory = self._channel.native.alias_cuda(self._region, 0, self.nbytes)

@@ -113,13 +113,14 @@ VIEW = {
 """Only mapped memory can be viewed."""
 
 ALIAS = {
-    fault: {"shm": "returns", "tcp": ("Unsupported", "Cancelled")}
+    fault: {
+        "shm": "Cancelled" if fault in ("shut", "parent") else "returns",
+        "tcp": ("Unsupported", "Cancelled"),
+    }
     for fault in FAULTS
     if fault != "forked"
 }
-"""Memory that was mapped stays as long as the object."""
-ALIAS |= dict.fromkeys(("shut", "parent"), ("returns", "Unsupported", "Cancelled"))
-"""A channel that this side has closed gave back what no alias used."""
+"""Memory that was mapped stays as long as the object, unless this side closes before it is used."""
 
 ALONE = dict.fromkeys(("shut", "parent", "forked"), "returns")
 """What belongs to no handle works without any."""
