@@ -114,13 +114,13 @@ VIEW = {
 
 ALIAS = {
     fault: {
-        "shm": "Cancelled" if fault in ("shut", "parent") else "returns",
+        "shm": ("returns", "Cancelled") if fault in ("shut", "parent") else "returns",
         "tcp": ("Unsupported", "Cancelled"),
     }
     for fault in FAULTS
     if fault != "forked"
 }
-"""Memory that was mapped stays as long as the object, unless this side closes before it is used."""
+"""Memory that was mapped stays as long as the object, unless this side closes before an alias."""
 
 ALONE = dict.fromkeys(("shut", "parent", "forked"), "returns")
 """What belongs to no handle works without any."""
