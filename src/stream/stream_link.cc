@@ -50,8 +50,13 @@ StreamLink::~StreamLink() {
   }
 }
 
+Status StreamLink::start() {
+  if (!channel_.maps_peer_memory()) return Status();
+  return core::start_thread(worker_, {"map lent memory", channel_.peer_name()},
+                            [jobs = jobs_] { jobs->work(); });
+}
+
 void StreamLink::reach(const RemoteRegion& lent, std::function<void(const Status&)> reached) {
-  if (const Status started = start_worker(); !started.ok()) return reached(started);
   {
     const core::Lock lock(jobs_->mutex);
     jobs_->queue.emplace_back(
@@ -64,13 +69,6 @@ void StreamLink::reach(const RemoteRegion& lent, std::function<void(const Status
         });
   }
   jobs_->changed.notify_one();
-}
-
-Status StreamLink::start_worker() {
-  const core::Lock lock(mutex_);
-  if (worker_.joinable()) return Status();
-  const std::string peer = channel_.peer_name();
-  return core::start_thread(worker_, {"map lent memory", peer}, [jobs = jobs_] { jobs->work(); });
 }
 
 void StreamLink::tell(const StreamFrame& frame) {

@@ -45,9 +45,11 @@ class StreamLink {
   };
   Result<Buffer> buffer(std::uint64_t bytes, bool registered, std::function<void()> freed = {});
 
-  // Makes the first view of lent memory in a thread of the link, then calls `reached` there: when
-  // the peer has answered, the channel has ended, or the link goes, which `reached` must not keep.
-  // If no thread can be started, calls it at once with kResourceExhausted.
+  // Starts the thread for reach(), if the peer's memory is mapped. Once, before anything else, so
+  // that a process without another thread learns it before a stream has begun.
+  Status start();
+  // Makes the first view of lent memory in the link's thread, then calls `reached` there: when the
+  // peer has answered, the channel has ended, or the link goes, which `reached` must not keep.
   void reach(const RemoteRegion& lent, std::function<void(const Status&)> reached);
 
   struct Counters {
@@ -76,15 +78,12 @@ class StreamLink {
     bool is_stopping();
   };
 
-  Status start_worker();
-
   Device device_;
   Channel channel_;
   Counters counters_;
 
   const std::shared_ptr<Jobs> jobs_ = std::make_shared<Jobs>();
-  core::Mutex mutex_;                         // guards worker_
-  std::thread worker_ FW_GUARDED_BY(mutex_);  // started for the first job
+  std::thread worker_;  // fixed once started
 };
 
 }  // namespace farwrite::stream

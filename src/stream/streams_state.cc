@@ -60,6 +60,7 @@ Result<std::shared_ptr<StreamsState>> StreamsState::create(Device device, Channe
   // Not make_shared: the constructor is private.
   std::shared_ptr<StreamsState> state(
       new StreamsState(std::move(device), std::move(channel), options));
+  FARWRITE_RETURN_IF_ERROR(state->link_->start());
   // Weak: a callback must not be what keeps the channel open.
   const std::weak_ptr<StreamsState> weak = state;
   Channel& taken = state->link_->channel();

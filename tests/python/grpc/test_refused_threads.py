@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import os
 import shutil
 from pathlib import Path
-from unittest import mock
 
 from connection_pair import Pair
 from grpc_programs import PROGRAMS, GrpcProgram, require_programs
@@ -23,9 +21,8 @@ def test_a_client_without_one_of_the_threads_calls_by_tcp(tmp_path: Path) -> Non
     assert shell is not None
     client_command = [PROGRAMS / "connection_client", "call_once", str(pair.ports[0])]
     reasons = []
-    with mock.patch.dict(os.environ), pair.server() as server:
+    with pair.server() as server, injection.orders():
         pair.listening(server)
-        orders = injection.make_orders()
         refusals = injection.Injection(injection.library())
         for number in itertools.count(1):
             go = tmp_path / f"go_{number}"
@@ -44,10 +41,9 @@ def test_a_client_without_one_of_the_threads_calls_by_tcp(tmp_path: Path) -> Non
             if not refusals.struck():
                 break
             reasons += statistics.stayed
-        os.close(orders)
         with pair.client("call_once") as client:
             pair.finish(client)
         assert server.interrupt() is not None
     ours = [reason for reason in reasons if "gRPC's connections" in reason]
-    assert len(ours) == 3, reasons  # the hub's; the others are the device's
+    assert len(ours) == 3, reasons  # the hub's; the others are the device's and the link's
     assert all("no thread could be started" in reason for reason in reasons), reasons

@@ -6,12 +6,14 @@ library starts itself anew with it before all others; the processes that it star
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import faulthandler
 import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest import mock
 
 import compiled
 import held
@@ -45,6 +47,17 @@ def make_orders() -> int:
     os.ftruncate(orders, ORDERS_BYTES)
     os.environ["INJECTION_ORDERS"] = f"/proc/{os.getpid()}/fd/{orders}"
     return orders
+
+
+@contextlib.contextmanager
+def orders() -> Iterator[None]:
+    """Have fresh orders, for this process and those that it starts meanwhile."""
+    with mock.patch.dict(os.environ):
+        descriptor = make_orders()
+        try:
+            yield
+        finally:
+            os.close(descriptor)
 
 
 def start_with_the_library() -> None:

@@ -16,14 +16,9 @@ from matrix import injection
 
 def test_a_server_says_that_a_thread_was_refused_and_the_next_one_serves(tmp_path: Path) -> None:
     program = [sys.executable, str(PROGRAMS / "refused_threads.py"), FARWRITE, "{}"]
-    with mock.patch.dict(os.environ, QUIET, LD_PRELOAD=str(injection.library())):
-        orders = injection.make_orders()
-        try:
-            done = subprocess.run(
-                program, stdout=subprocess.PIPE, text=True, timeout=240, check=True
-            )
-        finally:
-            os.close(orders)
+    preload = mock.patch.dict(os.environ, QUIET, LD_PRELOAD=str(injection.library()))
+    with injection.orders(), preload:
+        done = subprocess.run(program, stdout=subprocess.PIPE, text=True, timeout=240, check=True)
     result = json.loads(done.stdout.splitlines()[-1])
     # Each of the device's and of the plug-in's own.
     assert len(result["errors"]) >= 4
