@@ -112,7 +112,8 @@ class FARWRITE_API Stream {
 class FARWRITE_API Streams {
  public:
   /// Takes the channel over: nothing else gets its notifications and its end any more.
-  /// kInvalidArgument for options that cannot work.
+  /// kInvalidArgument for options that cannot work; kResourceExhausted without another thread,
+  /// which maps what the peer lends.
   static Result<Streams> create(Device device, Channel channel, const Options& options = {});
 
   Streams() = default;

@@ -63,11 +63,13 @@ const RoleRegistration kClosesBeneathAView("closes beneath a view", closes_benea
 // Drops its streams while lent bytes of one wait for their first view.
 int drops_its_streams(const Arguments& arguments) {
   Connected peer = connect_to(arguments.at(0));
-  auto stream = std::make_unique<ByteStream>(peer.device, std::exchange(peer.channel, {}));
   const std::size_t before = Holdings::now().threads;
+  auto stream = std::make_unique<ByteStream>(peer.device, peer.channel);
+  FARWRITE_REQUIRE(Holdings::now().threads > before);  // the one that waits
   say("connected");
-  FARWRITE_REQUIRE(eventually([&] { return Holdings::now().threads > before; }));
+  FARWRITE_REQUIRE(eventually([&] { return peer.channel.stats().leases_held > 0; }));
   say("waits");
+  peer.channel = {};
   stream.reset();
   FARWRITE_REQUIRE(eventually([&] { return Holdings::now().threads == before; }));
   say("ended");
