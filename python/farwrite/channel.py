@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 from farwrite import _farwrite
 from farwrite.arguments import function, seconds, shown, text, word
-from farwrite.completion import Completion
+from farwrite.completion import SUCCEEDED, Completion
 from farwrite.doorbell import Doorbell, forget_closed_loops, take_async
 from farwrite.errors import Cancelled, FailedPrecondition, InvalidArgument, OutOfRange, Unavailable
 from farwrite.lifetime.closing import Closing
-from farwrite.memory.array import RegisteredArray, RemoteArray, registered
+from farwrite.memory.array import RegisteredArray, RemoteArray, registered, remote
 from farwrite.memory.description import (
     Shape,
     check_size,
@@ -38,16 +38,8 @@ from farwrite.notification import Notification, Notifications, ended_in_good_ord
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
+_new = tuple.__new__  # of a named tuple, without a call of its own
 Payload = npt.NDArray[Any] | RegisteredArray | SupportsDLPack | bytes | bytearray | memoryview
-
-
-def _checked(operation: str, remote: RemoteArray) -> RemoteArray:
-    if not isinstance(remote, RemoteArray):
-        raise InvalidArgument(
-            f"{operation}: {type(remote).__name__} is not a RemoteArray; get one from"
-            " Channel.lookup or Channel.open"
-        )
-    return remote
 
 
 class Channel(Closing, elsewhere="connect in the other process: device.connect(endpoint)"):
@@ -253,12 +245,14 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
         OutOfRange
             If the elements exceed the bounds of the target.
         """
-        _checked("write", target)
+        region = remote("write", target).native
+        if (posted := self._native.write_plain(source, region, offset, notify, lane)) is not None:
+            return SUCCEEDED if posted is True else Completion(posted)
         array = as_payload("write", source)
         start = byte_offset("write", array, target, offset)
         tag = None if notify is None else word("write", "notify", notify)
         native = self._native.write(
-            as_buffer(array), target.native, start, tag, word("write", "lane", lane)
+            as_buffer(array), region, start, tag, word("write", "lane", lane)
         )
         return Completion(native)
 
@@ -294,12 +288,12 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
         InvalidArgument, OutOfRange
             As `write`, or if `out` is read-only.
         """
-        _checked("read", source)
+        region = remote("read", source).native
+        if (posted := self._native.read_plain(out, region, offset, lane)) is not None:
+            return SUCCEEDED if posted is True else Completion(posted)
         array = as_destination("read", out)
         start = byte_offset("read", array, source, offset)
-        native = self._native.read(
-            as_buffer(array), source.native, start, word("read", "lane", lane)
-        )
+        native = self._native.read(as_buffer(array), region, start, word("read", "lane", lane))
         return Completion(native)
 
     def flush(self) -> Completion:
@@ -313,6 +307,8 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
 
     def notify(self, tag: SupportsIndex, *, lane: SupportsIndex = 0) -> Completion:
         """Raise a 32-bit tag at the peer, after the earlier notifications of the lane."""
+        if (posted := self._native.notify_plain(tag, lane)) is not None:
+            return SUCCEEDED if posted is True else Completion(posted)
         return Completion(
             self._native.notify(word("notify", "tag", tag), word("notify", "lane", lane))
         )
@@ -329,6 +325,8 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
         OutOfRange
             If the message is longer.
         """
+        if (posted := self._native.send_plain(message, tag, lane)) is not None:
+            return SUCCEEDED if posted is True else Completion(posted)
         array = as_array("send", message)
         if array.nbytes > self.max_message_bytes:
             raise OutOfRange(
@@ -365,8 +363,8 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
         PeerDead
             If the peer died and no notification is left.
         """
-        limit = seconds("wait_notification", timeout)
-        return Notification(*self._native.wait_notification(limit))
+        limit = None if timeout is None else seconds("wait_notification", timeout)
+        return _new(Notification, self._native.wait_notification(limit))
 
     async def notification(self, timeout: float | None = None) -> Notification:
         """Take the next notification as `wait_notification` does, without blocking the event loop.
@@ -380,7 +378,7 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
     def try_notification(self) -> Notification | None:
         """Take the next notification if there is one, otherwise return None. Never blocks."""
         taken = self._native.try_notification()
-        return None if taken is None else Notification(*taken)
+        return None if taken is None else _new(Notification, taken)
 
     def next_notification(self, timeout: float | None = None) -> Notification | None:
         """Take the next notification, or return None after either side closed the channel."""

@@ -50,7 +50,7 @@ class Completion(Handle, elsewhere="wait for the operation here, and send the ou
         Error
             If the operation failed.
         """
-        self._native.wait(seconds("wait", timeout))
+        self._native.wait(None if timeout is None else seconds("wait", timeout))
 
     def cancel(self) -> None:
         """End every wait for the operation with `Cancelled`.
@@ -69,3 +69,7 @@ class Completion(Handle, elsewhere="wait for the operation here, and send the ou
 
     def __repr__(self) -> str:
         return f"<Completion {'done' if self.done() else 'under way'}>"
+
+
+SUCCEEDED = Completion(_farwrite.Completion())
+"""Of every operation that had succeeded when its call returned."""

@@ -17,6 +17,7 @@
 #include "python/held.h"
 #include "python/module.h"
 #include "python/peer.h"
+#include "python/plain.h"
 #include "python/shared_object.h"
 #include "python/waiting.h"
 
@@ -25,7 +26,7 @@ namespace {
 
 namespace nb = nanobind;
 using Local = Held<MemoryRegion>;
-using Remote = Held<RemoteRegion>;
+using Remote = RemoteArrayRegion;
 using Link = Held<Channel>;
 using NotificationTuple = nb::typed<nb::tuple, std::uint32_t, std::uint32_t, nb::bytes>;
 
@@ -33,19 +34,23 @@ using NotificationTuple = nb::typed<nb::tuple, std::uint32_t, std::uint32_t, nb:
 constexpr std::size_t kCopyWithoutGilBytes = std::size_t{64} << 10;
 
 template <typename Call>
-Completion post_buffer(const Buffer& buffer, const Remote& region, Call&& call) {
-  const bool on_gpu = buffer.on_gpu() || region->kind().on_gpu();
-  if (buffer.size() <= kCopyWithoutGilBytes && !on_gpu) return call();
+Completion post_bytes(std::size_t bytes, bool on_gpu, const Remote& region, Call&& call) {
+  if (bytes <= kCopyWithoutGilBytes && !on_gpu && !region->kind().on_gpu()) return call();
   return without_gil(call);
+}
+
+Completion post_write(Link& channel, ByteView source, const Remote& target, std::uint64_t offset,
+                      std::optional<std::uint32_t> tag, std::uint32_t lane) {
+  return tag ? channel->write_with_notify(source, *target, offset, *tag, lane)
+             : channel->write(source, *target, offset, lane);
 }
 
 Completion write_region(Link& channel, nb::handle source, const Remote& target,
                         std::uint64_t offset, std::optional<std::uint32_t> tag,
                         std::uint32_t lane) {
   const Buffer buffer = Buffer::readable(source);
-  Completion posted = post_buffer(buffer, target, [&] {
-    return tag ? channel->write_with_notify(buffer.bytes(), *target, offset, *tag, lane)
-               : channel->write(buffer.bytes(), *target, offset, lane);
+  Completion posted = post_bytes(buffer.size(), buffer.on_gpu(), target, [&] {
+    return post_write(channel, buffer.bytes(), target, offset, tag, lane);
   });
   return keep(std::move(posted), source);
 }
@@ -53,14 +58,69 @@ Completion write_region(Link& channel, nb::handle source, const Remote& target,
 Completion read_region(Link& channel, nb::handle destination, const Remote& source,
                        std::uint64_t offset, std::uint32_t lane) {
   const Buffer buffer = Buffer::writable(destination);
-  Completion posted = post_buffer(
-      buffer, source, [&] { return channel->read(buffer.mutable_bytes(), *source, offset, lane); });
+  Completion posted = post_bytes(buffer.size(), buffer.on_gpu(), source, [&] {
+    return channel->read(buffer.mutable_bytes(), *source, offset, lane);
+  });
   return keep(std::move(posted), destination);
 }
 
 Completion send_message(Link& channel, nb::handle message, std::uint32_t tag, std::uint32_t lane) {
   const Buffer buffer = Buffer::readable(message);
   return keep(channel->send(buffer.bytes(), tag, lane), message);
+}
+
+// What the calls for plain arguments return: None if these are not plain and nothing was posted,
+// True if the operation has succeeded, else its Completion.
+nb::object outcome_of(Completion posted) {
+  if (posted.state() == nullptr && posted.wait().ok()) return nb::bool_(true);
+  return nb::cast(std::move(posted));
+}
+
+nb::object write_plain(Link& channel, nb::handle source, const Remote& target, nb::handle offset,
+                       nb::handle tag, nb::handle lane) {
+  const std::optional<std::uint64_t> start = plain_offset(offset);
+  const std::optional<std::uint32_t> number = plain_word(tag);
+  const std::optional<std::uint32_t> where = plain_word(lane);
+  if (!start || !where || (!number && !tag.is_none())) return nb::none();
+  const PlainBuffer buffer = PlainBuffer::readable(source);
+  if (!buffer.valid()) return nb::none();
+  const std::optional<std::uint64_t> place = target.place(buffer, *start);
+  if (!place) return nb::none();
+  Completion posted = post_bytes(buffer.size(), /*on_gpu=*/false, target, [&] {
+    return post_write(channel, buffer.bytes(), target, *place, number, *where);
+  });
+  return outcome_of(keep(std::move(posted), source));
+}
+
+nb::object read_plain(Link& channel, nb::handle destination, const Remote& source,
+                      nb::handle offset, nb::handle lane) {
+  const std::optional<std::uint64_t> start = plain_offset(offset);
+  const std::optional<std::uint32_t> where = plain_word(lane);
+  if (!start || !where) return nb::none();
+  const PlainBuffer buffer = PlainBuffer::writable(destination);
+  if (!buffer.valid()) return nb::none();
+  const std::optional<std::uint64_t> place = source.place(buffer, *start);
+  if (!place) return nb::none();
+  Completion posted = post_bytes(buffer.size(), /*on_gpu=*/false, source, [&] {
+    return channel->read(buffer.mutable_bytes(), *source, *place, *where);
+  });
+  return outcome_of(keep(std::move(posted), destination));
+}
+
+nb::object notify_plain(Link& channel, nb::handle tag, nb::handle lane) {
+  const std::optional<std::uint32_t> number = plain_word(tag);
+  const std::optional<std::uint32_t> where = plain_word(lane);
+  if (!number || !where) return nb::none();
+  return outcome_of(channel->notify(*number, *where));
+}
+
+nb::object send_plain(Link& channel, nb::handle message, nb::handle tag, nb::handle lane) {
+  const std::optional<std::uint32_t> number = plain_word(tag);
+  const std::optional<std::uint32_t> where = plain_word(lane);
+  if (!number || !where) return nb::none();
+  const PlainBuffer buffer = PlainBuffer::readable(message);
+  if (!buffer.valid() || buffer.size() > channel.facts().max_message_bytes()) return nb::none();
+  return outcome_of(keep(channel->send(buffer.bytes(), *number, *where), message));
 }
 
 ReadOnlyBytesArray alias(Link& channel, const Remote& source, std::uint64_t offset,
@@ -92,6 +152,8 @@ NotificationTuple to_tuple(const Notification& notification) {
 }
 
 NotificationTuple wait_notification(Link& channel, std::optional<double> timeout) {
+  Result<std::optional<Notification>> there = channel->try_notification();
+  if (there.ok() && there->has_value()) return to_tuple(**there);
   const Channel handle = *channel;  // the Python object may go away meanwhile
   return to_tuple(value_or_raise(
       wait_in_slices(to_timeout(timeout), [&](std::chrono::nanoseconds slice) mutable {
@@ -162,6 +224,23 @@ void bind_channel(nb::module_& module) {
            nb::arg("tag").none(), nb::arg("lane"))
       .def("read", &read_region, nb::arg("destination"), nb::arg("source"), nb::arg("offset"),
            nb::arg("lane"))
+      .def("write_plain", &write_plain, nb::arg("source").none(), nb::arg("target"),
+           nb::arg("offset").none(), nb::arg("tag").none(), nb::arg("lane").none(),
+           nb::sig("def write_plain(self, source: object, target: RemoteRegion, offset: object, "
+                   "tag: object, lane: object) -> typing.Literal[True] | Completion | None"),
+           "The same calls for plain arguments; None if they are not, and nothing was posted.")
+      .def(
+          "read_plain", &read_plain, nb::arg("destination").none(), nb::arg("source"),
+          nb::arg("offset").none(), nb::arg("lane").none(),
+          nb::sig("def read_plain(self, destination: object, source: RemoteRegion, offset: object, "
+                  "lane: object) -> typing.Literal[True] | Completion | None"))
+      .def("notify_plain", &notify_plain, nb::arg("tag").none(), nb::arg("lane").none(),
+           nb::sig("def notify_plain(self, tag: object, lane: object) -> "
+                   "typing.Literal[True] | Completion | None"))
+      .def("send_plain", &send_plain, nb::arg("message").none(), nb::arg("tag").none(),
+           nb::arg("lane").none(),
+           nb::sig("def send_plain(self, message: object, tag: object, lane: object) -> "
+                   "typing.Literal[True] | Completion | None"))
       .def("flush", [](Link& channel) { return channel->flush(); })
       .def("alias", &alias, nb::arg("source"), nb::arg("offset"), nb::arg("length"))
       .def("alias_cuda", &alias_cuda, nb::arg("source"), nb::arg("offset"), nb::arg("length"))

@@ -35,6 +35,9 @@ void on_done(const Completion& completion, nb::callable function) {
 
 void bind_completion(nb::module_& module) {
   nb::class_<Completion>(module, "Completion")
+      .def(
+          "__init__", [](Completion* self) { new (self) Completion(Status()); },
+          "Of an operation that has succeeded.")
       .def("done", &Completion::done)
       .def("settled", &Completion::settled)
       .def("wait", &wait_for_completion, nb::arg("timeout").none() = nb::none())

@@ -3,6 +3,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 #include "python/errors.h"
 #include "python/held.h"
 #include "python/module.h"
+#include "python/plain.h"
 #include "python/waiting.h"
 
 namespace farwrite::python {
@@ -59,8 +61,9 @@ void bind_region(nb::module_& module) {
            [](const Local& region) { return descriptor_bytes(region.facts().descriptor()); })
       .def("close", &close_region, nb::arg("timeout").none());
 
-  using Remote = Held<RemoteRegion>;
+  using Remote = RemoteArrayRegion;
   nb::class_<Remote>(module, "RemoteRegion")
+      .def("lay_out", &Remote::lay_out, nb::arg("format"), nb::arg("itemsize"), nb::arg("shape"))
       .def("on_gpu", [](const Remote& region) { return region.facts().kind().on_gpu(); })
       .def("size", [](const Remote& region) { return region.facts().size(); })
       .def("access", [](const Remote& region) { return access_name(region.facts().access()); })

@@ -9,6 +9,7 @@ import pytest
 
 import farwrite as fw
 from conftest import Pair
+from farwrite.memory.payload import as_payload, byte_offset
 
 
 def opened(pair: Pair, shape: object, dtype: object) -> tuple[fw.RegisteredArray, fw.RemoteArray]:
@@ -55,6 +56,50 @@ def test_a_flush_makes_earlier_writes_visible(pair: Pair) -> None:
         pair.near.write(np.array([at + 1]), remote, offset=at)
     pair.near.flush().wait()
     assert inbox.array.tolist() == [1, 2, 3, 4]
+
+
+def test_plain_arguments_are_placed_as_the_checks_in_python_place_them(pair: Pair) -> None:
+    grid = np.arange(24, dtype="int64").reshape(4, 6)
+    sources: list[object] = [
+        *(grid, grid[0], grid[:2], grid[:, :1], grid.T, grid[::2], grid.reshape(2, 2, 6)),
+        *(np.int64(7), np.array(7), np.empty(0, "int64"), np.empty((0, 6), "int64")),
+        *(grid.astype(kind) for kind in (">i8", "uint64", "float64", "int32", "complex64")),
+        *(np.ma.masked_array(grid), grid.view(np.recarray), grid.astype("O"), b"12345678"),
+        *(bytearray(16), memoryview(grid), grid.astype("m8[s]"), np.array([1], np.longlong)),
+    ]
+    taken = 0
+    for shape in ((4, 6), 24, (2, 2, 6), (6,), (), 0, (3, 0)):
+        for dtype in ("int64", ">i8", "uint8"):
+            inbox, remote = opened(pair, shape, dtype)
+            for source in sources:
+                for offset in (0, 1, 6, 23, -1, 2**70, True, np.int64(1), "0", None):
+                    inbox.array[...] = 0
+                    posted = pair.near.native.write_plain(source, remote.native, offset, None, 0)
+                    if posted is None:
+                        continue
+                    taken += 1
+                    array = as_payload("write", source)
+                    assert isinstance(array, np.ndarray)
+                    place = byte_offset("write", array, remote, offset)  # type: ignore[arg-type]
+                    pair.near.flush().wait()
+                    landed = inbox.array.tobytes()
+                    assert landed[place : place + array.nbytes] == array.tobytes()
+                    assert not landed[:place].strip(b"\0")
+                    assert not landed[place + array.nbytes :].strip(b"\0")
+    assert taken > 50
+    for source, dtype in ((grid, "int64"), (grid[0], "int64"), (b"12345678", "uint8")):
+        _, remote = opened(pair, (4, 6), dtype)
+        assert pair.near.native.write_plain(source, remote.native, 0, 7, 0) is not None
+        assert pair.far.wait_notification(10).tag == 7
+    destination = np.zeros(24, "int64")
+    destination.setflags(write=False)
+    pair.left.publish("source", pair.left.allocate(24, "int64"))
+    source_ = pair.far.lookup("source")
+    assert pair.far.native.read_plain(destination, source_.native, 0, 0) is None
+    assert pair.far.native.read_plain(np.empty(24, "int64"), source_.native, 0, 0) is not None
+    assert pair.near.native.send_plain(grid.astype("O"), 0, 0) is None
+    assert pair.near.native.send_plain(np.ma.masked_array(grid), 0, 0) is None
+    assert pair.near.native.send_plain(grid, 0, 0) is not None
 
 
 def test_an_offset_counts_elements(pair: Pair) -> None:

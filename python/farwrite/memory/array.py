@@ -183,6 +183,8 @@ class RemoteArray(Handle, elsewhere="look it up in the other process: channel.lo
         self._name = name
         self._shape = shape
         self._dtype = dtype
+        if dtype.kind in "?biufc" and dtype.isnative:  # the dtypes that have one format alone
+            region.lay_out(np.empty(0, dtype).data.format, dtype.itemsize, shape)
 
     @property
     def name(self) -> str:
@@ -290,3 +292,13 @@ class RemoteArray(Handle, elsewhere="look it up in the other process: channel.lo
 
     def __repr__(self) -> str:
         return f"<RemoteArray '{self._name}' {self._dtype} {self._shape}, to {self.access}>"
+
+
+def remote(operation: str, array: RemoteArray) -> RemoteArray:
+    """Check that `array` is one of a peer's."""
+    if not isinstance(array, RemoteArray):
+        raise InvalidArgument(
+            f"{operation}: {type(array).__name__} is not a RemoteArray; get one from"
+            " Channel.lookup or Channel.open"
+        )
+    return array

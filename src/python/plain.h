@@ -1,0 +1,68 @@
+// Calls with plain arguments: NumPy's own arrays, bytes, and Python's own ints, which fit as they
+// are. They are checked here, so that no Python code runs between a program's call and the
+// operation. What is not plain is left to the checks in Python, which convert it or say what is
+// wrong.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "farwrite/bytes.h"
+#include "farwrite/region.h"
+#include "python/held.h"
+
+namespace farwrite::python {
+
+// A C-contiguous numpy.ndarray without Python objects, bytes or bytearray, and none of a subclass,
+// held for the length of a call. Needs the GIL at both ends.
+class PlainBuffer {
+ public:
+  // Of anything else, or one that is not writable where it must be, !valid().
+  static PlainBuffer readable(nanobind::handle object) { return PlainBuffer(object, 0); }
+  static PlainBuffer writable(nanobind::handle object) {
+    return PlainBuffer(object, PyBUF_WRITABLE);
+  }
+  ~PlainBuffer();
+  PlainBuffer(const PlainBuffer&) = delete;
+  PlainBuffer& operator=(const PlainBuffer&) = delete;
+
+  bool valid() const { return view_.obj != nullptr; }
+  const Py_buffer& view() const { return view_; }
+  std::size_t size() const { return static_cast<std::size_t>(view_.len); }
+  ByteView bytes() const { return {view_.buf, size()}; }
+  MutableByteView mutable_bytes() const { return {view_.buf, size()}; }
+
+ private:
+  PlainBuffer(nanobind::handle object, int flags);
+
+  Py_buffer view_{};
+};
+
+// A Python int that fits; no bool, and none of a subclass.
+std::optional<std::uint32_t> plain_word(nanobind::handle value);
+std::optional<std::uint64_t> plain_offset(nanobind::handle value);
+
+// A peer's region, with what the array in it is.
+class RemoteArrayRegion : public Held<RemoteRegion> {
+ public:
+  using Held::Held;
+
+  // What plain sources and destinations must be: elements of the format that the buffer protocol
+  // gives for the array's dtype, in its shape. Once; before that, nothing is placed.
+  void lay_out(std::string format, std::uint64_t itemsize, std::vector<std::uint64_t> shape);
+  // The offset in bytes of element `start`, if the elements of `buffer` fit there and are the
+  // array's: a run of elements, or whole rows of it.
+  std::optional<std::uint64_t> place(const PlainBuffer& buffer, std::uint64_t start) const;
+
+ private:
+  std::string format_;
+  std::uint64_t itemsize_ = 0;
+  std::uint64_t elements_ = 0;
+  std::vector<std::uint64_t> shape_;
+};
+
+}  // namespace farwrite::python
