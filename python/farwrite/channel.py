@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
@@ -48,6 +47,10 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
     Any thread may call any method at any time. A context manager: the end of the ``with`` block
     closes the channel.
 
+    The channel keeps its device open, and an operation that is under way its channel:
+    ``fw.Device().connect(...)`` gives a channel that works. Without `close`, the channel closes
+    when the program has neither it nor an object that it made.
+
     Writes are unordered, even on one lane, unless a flush or a notification orders them.
     Notifications are ordered within one lane and unordered across lanes. When a peer takes the
     notification of a write, every byte of that write is visible to the peer.
@@ -57,8 +60,7 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
 
     def __init__(self, native: _farwrite.Channel, device: _farwrite.Device) -> None:
         self._native = native
-        # Not kept alive: the device closes with its last user, even while channels are held.
-        self._device = weakref.ref(device)
+        self._device = device  # after the channel, which so goes first
         self._closed = False
         self.doorbells: dict[AbstractEventLoop, Doorbell] = {}  # of tasks that wait for it
 
@@ -200,7 +202,7 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
         if count_bytes(lengths, kind) > region.size():
             raise InvalidArgument(
                 f"open: shape {shown(lengths)} of {kind} needs more than the {region.size()} bytes"
-                " of the region; give a smaller shape"
+                " that the peer gives; give a smaller shape"
             )
         return RemoteArray(self, region, "region", lengths, kind)
 
@@ -247,14 +249,14 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
         """
         region = remote("write", target).native
         if (posted := self._native.write_plain(source, region, offset, notify, lane)) is not None:
-            return SUCCEEDED if posted is True else Completion(posted)
+            return SUCCEEDED if posted is True else Completion(posted, self)
         array = as_payload("write", source)
         start = byte_offset("write", array, target, offset)
         tag = None if notify is None else word("write", "notify", notify)
         native = self._native.write(
             as_buffer(array), region, start, tag, word("write", "lane", lane)
         )
-        return Completion(native)
+        return Completion(native, self)
 
     def read(
         self,
@@ -290,28 +292,27 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
         """
         region = remote("read", source).native
         if (posted := self._native.read_plain(out, region, offset, lane)) is not None:
-            return SUCCEEDED if posted is True else Completion(posted)
+            return SUCCEEDED if posted is True else Completion(posted, self)
         array = as_destination("read", out)
         start = byte_offset("read", array, source, offset)
         native = self._native.read(as_buffer(array), region, start, word("read", "lane", lane))
-        return Completion(native)
+        return Completion(native, self)
 
     def flush(self) -> Completion:
         """Return a `Completion` of all earlier writes of this channel.
 
         It succeeds when every earlier write is visible to the peer.
         """
-        return Completion(self._native.flush())
+        return Completion(self._native.flush(), self)
 
     # --- Notifications and short messages.
 
     def notify(self, tag: SupportsIndex, *, lane: SupportsIndex = 0) -> Completion:
         """Raise a 32-bit tag at the peer, after the earlier notifications of the lane."""
         if (posted := self._native.notify_plain(tag, lane)) is not None:
-            return SUCCEEDED if posted is True else Completion(posted)
-        return Completion(
-            self._native.notify(word("notify", "tag", tag), word("notify", "lane", lane))
-        )
+            return SUCCEEDED if posted is True else Completion(posted, self)
+        native = self._native.notify(word("notify", "tag", tag), word("notify", "lane", lane))
+        return Completion(native, self)
 
     def send(
         self, message: Payload, tag: SupportsIndex = 0, *, lane: SupportsIndex = 0
@@ -326,7 +327,7 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
             If the message is longer.
         """
         if (posted := self._native.send_plain(message, tag, lane)) is not None:
-            return SUCCEEDED if posted is True else Completion(posted)
+            return SUCCEEDED if posted is True else Completion(posted, self)
         array = as_array("send", message)
         if array.nbytes > self.max_message_bytes:
             raise OutOfRange(
@@ -336,7 +337,7 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
         native = self._native.send(
             as_buffer(array), word("send", "tag", tag), word("send", "lane", lane)
         )
-        return Completion(native)
+        return Completion(native, self)
 
     @property
     def max_message_bytes(self) -> int:
@@ -399,7 +400,8 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
         The pollers call `handler` in their threads, in the order of each lane. With several lanes,
         several calls can run at once. `handler` must not block. Exceptions from `handler` go to
         ``sys.unraisablehook``. None restores the queue. When `on_notification` returns, the
-        earlier handler is no longer running.
+        earlier handler is no longer running. A handler that refers to the channel keeps it, and its
+        device, until `close`.
 
         Raises
         ------
@@ -443,10 +445,11 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
         """Return this channel for an extension module in C++, as a PyCapsule.
 
         The capsule's name is ``farwrite::Channel``. Its pointer is a ``farwrite::Channel *`` that
-        stays valid until the capsule is destroyed, and refers to this same channel. Build the
-        module with this package's headers and link it to its ``libfarwrite.so``.
+        stays valid until the capsule is destroyed, and refers to this same channel. The capsule
+        keeps the channel and its device open. Build the module with this package's headers and link
+        it to its ``libfarwrite.so``.
         """
-        return self._native.as_capsule()
+        return self._native.as_capsule(self._device)
 
     @property
     def native(self) -> _farwrite.Channel:
@@ -456,12 +459,7 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
     @property
     def native_device(self) -> _farwrite.Device:
         """The core's handle of the channel's device. Internal."""
-        device = self._device()
-        if device is None:
-            raise FailedPrecondition(
-                "use a channel: its device was deleted; keep the Device while you use the channel"
-            )
-        return device
+        return self._device
 
     def close(self, timeout: float | None = 1.0) -> None:
         """Close the channel. Pending operations end with `Cancelled`.

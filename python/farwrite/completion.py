@@ -16,16 +16,18 @@ class Completion(Handle, elsewhere="wait for the operation here, and send the ou
 
     Wait for it, poll it or await it. When a write succeeds, it is local_complete: the caller may
     reuse its source. When a read succeeds, its destination is filled. When a flush succeeds, every
-    earlier write of its channel is visible to the peer. Dropping a `Completion` does not cancel
-    its operation, which keeps its source or destination alive until it is settled.
+    earlier write of its channel is visible to the peer. Until then it keeps its channel open.
+    Dropping a `Completion` does not cancel its operation, which keeps its source or destination
+    alive until it is settled.
 
     The constructor is internal: use the methods of `Channel`.
     """
 
-    __slots__ = ("_native",)
+    __slots__ = ("_native", "_works_through")
 
-    def __init__(self, native: _farwrite.Completion) -> None:
+    def __init__(self, native: _farwrite.Completion, works_through: object) -> None:
         self._native = native
+        self._works_through = works_through  # whose end would cancel the operation
 
     def done(self) -> bool:
         """Whether the operation has ended, with success or with an error."""
@@ -71,5 +73,5 @@ class Completion(Handle, elsewhere="wait for the operation here, and send the ou
         return f"<Completion {'done' if self.done() else 'under way'}>"
 
 
-SUCCEEDED = Completion(_farwrite.Completion())
+SUCCEEDED = Completion(_farwrite.Completion(), None)
 """Of every operation that had succeeded when its call returned."""

@@ -36,7 +36,9 @@ class Device(Closing, elsewhere="open a Device in the other process"):
     """A process's fabrics, registered memory, pollers and listening endpoint.
 
     Any thread may call any method at any time. A context manager: the end of the ``with`` block
-    closes the device.
+    closes the device. Without `close`, it closes when the program has neither the device nor a
+    channel of it. An array of the device does not keep it open: keep the device as long as peers
+    use the array.
 
     A forked child cannot use its parent's device: calls raise `Forked`, and the child opens its
     own. The child can read its parent's arrays, in a private view of their memory

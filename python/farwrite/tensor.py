@@ -337,7 +337,7 @@ class TensorSender(
         native = self._native.send(
             bytes_of, dtype_to_text(source.dtype), source.dtype.itemsize, source.shape, limit
         )
-        completion = Completion(native)
+        completion = Completion(native, self._channel)
         if native.done():
             native.wait(0)  # the caller gets a refusal at once
         return completion
@@ -439,9 +439,9 @@ def _check_known(
     ):
         if is_wanted != is_given:
             raise InvalidArgument(
-                f"{operation}: a {kind} edge {'needs' if is_wanted else 'takes no'} {name};"
-                " give a static edge shape and dtype, a bounded edge dtype and max_bytes, and a"
-                " dynamic edge none of them"
+                f"{operation}: kind {kind!r} {'needs' if is_wanted else 'takes no'} {name}; give"
+                " shape and dtype for 'static', dtype and max_bytes for 'bounded', and none of them"
+                " for 'dynamic'"
             )
 
 

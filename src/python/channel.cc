@@ -207,11 +207,18 @@ void close_channel(Link& channel, std::optional<double> timeout) {
   raise_if_error(without_gil([&] { return channel->close(limit); }));
 }
 
-// The pointer is to a Channel of its own, which the capsule lets go of without the GIL.
-nb::capsule as_capsule(const Link& channel) {
-  return nb::capsule(new Channel(*channel), "farwrite::Channel", [](void* pointer) noexcept {
-    auto* const held = static_cast<Channel*>(pointer);
-    const Link last(std::move(*held));
+// What the pointer of a capsule is to: a Channel of its own, and the device that it needs open.
+struct Exported : Channel {
+  nb::object device;
+};
+
+nb::capsule as_capsule(const Link& channel, nb::object device) {
+  Channel* const exported = new Exported{{*channel}, std::move(device)};
+  return nb::capsule(exported, "farwrite::Channel", [](void* pointer) noexcept {
+    auto* const held = static_cast<Exported*>(static_cast<Channel*>(pointer));
+    {  // without the GIL, and before the device
+      const Link last(std::move(static_cast<Channel&>(*held)));
+    }
     delete held;
   });
 }
@@ -271,7 +278,8 @@ void bind_channel(nb::module_& module) {
       .def("peer_state",
            [](const Link& channel) { return std::string(to_string(channel.facts().peer_state())); })
       .def("stats", [](const Link& channel) { return counts_of(channel->stats()); })
-      .def("as_capsule", &as_capsule, nb::sig("def as_capsule(self) -> object"))
+      .def("as_capsule", &as_capsule, nb::arg("device"),
+           nb::sig("def as_capsule(self, device: Device) -> object"))
       .def("close", &close_channel, nb::arg("timeout").none());
 }
 

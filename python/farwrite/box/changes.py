@@ -311,12 +311,13 @@ class Changes(
         y_offset: int = 0,
         new_epoch: bool = False,
     ) -> Outcome:
+        target = self._segment()
         if self._waits:
-            self._segment().native.check_wait()  # before it, so that an error means no change
-        native = self._segment().native.post(
+            target.native.check_wait()  # before it, so that an error means no change
+        native = target.native.post(
             code, offset, length, factor, memory, x_key, x_offset, y_key, y_offset, new_epoch
         )
-        return self._outcome(Update(native))
+        return self._outcome(Update(native, target))
 
 
 def offset_of(

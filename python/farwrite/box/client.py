@@ -48,7 +48,7 @@ def connect(endpoint: str, *, timeout: float | None = 30.0, **device: Any) -> Cl
     Raises
     ------
     Unavailable, DeadlineExceeded
-        If no server answers; the message gives the cause.
+        If no server answers, or only a device that is no box; the message gives the cause.
     Unauthenticated
         If the tokens differ.
 
@@ -63,6 +63,16 @@ def connect(endpoint: str, *, timeout: float | None = 30.0, **device: Any) -> Cl
     1
     0.5
     """
+    return open_client(endpoint, timeout, device)
+
+
+def open_client(
+    endpoint: str,
+    timeout: float | None,
+    device: dict[str, Any],
+    server: _farwrite.BoxServer | None = None,
+) -> Client:
+    """Connect as `connect`; the client keeps `server`, of this process, open. Internal."""
     if "metrics" in device:
         raise InvalidArgument(
             "connect: a client of a box serves no metrics; give metrics= to its server"
@@ -71,20 +81,27 @@ def connect(endpoint: str, *, timeout: float | None = 30.0, **device: Any) -> Cl
     limit = seconds("connect", timeout)
     native = _farwrite.BoxClient.connect(options, text("connect", "endpoint", endpoint), limit)
     close_at_exit(native)
-    return Client(native, limit)
+    return Client(native, limit, server)
 
 
 class Client(Closing, elsewhere="connect in the other process: farwrite.box.connect(endpoint)"):
     """A connection to a box. `connect` and `Server.connect` create it.
 
     Any thread may call any method at any time. A context manager: the end of the ``with`` block
-    closes the connection.
+    closes the connection. Without `close`, it closes when the program has neither the client nor a
+    segment, a publisher or another object of it.
 
     The constructor is internal: use `connect`.
     """
 
-    def __init__(self, native: _farwrite.BoxClient, timeout: float | None) -> None:
+    def __init__(
+        self,
+        native: _farwrite.BoxClient,
+        timeout: float | None,
+        server: _farwrite.BoxServer | None,
+    ) -> None:
         self._native = native
+        self._server = server  # after the client, which so goes first
         self._timeout = timeout
         self._watches: set[Watch] = set()
 
@@ -157,7 +174,7 @@ class Client(Closing, elsewhere="connect in the other process: farwrite.box.conn
             name, layout.element, layout.dims(), own or description,
             exclusive=exclusive, buffers=buffers, temporary=temporary,
         )  # fmt: skip
-        segment = Segment(native, self._watches, self._timeout)
+        segment = Segment(native, self, self._watches, self._timeout)
         if not segment.layout.same_as(layout):
             raise InvalidArgument(
                 f"create: the box has a segment '{name}' of shape {segment.shape} and dtype"
@@ -194,7 +211,7 @@ class Client(Closing, elsewhere="connect in the other process: farwrite.box.conn
             name, _farwrite.BoxElement.BYTES, (count,), checked,
             exclusive=exclusive, buffers=buffers, temporary=temporary,
         )  # fmt: skip
-        return Segment(native, self._watches, self._timeout)
+        return Segment(native, self, self._watches, self._timeout)
 
     def _create(
         self,
@@ -242,7 +259,7 @@ class Client(Closing, elsewhere="connect in the other process: farwrite.box.conn
         else:
             key = whole_number("attach", "segment", segment, 0, 2**64 - 1)
             native = self._native.attach_key(key)
-        return Segment(native, self._watches, self._timeout)
+        return Segment(native, self, self._watches, self._timeout)
 
     def event(self, name: str, *, temporary: bool = False) -> Event:
         """Attach the event of that name, or create it.

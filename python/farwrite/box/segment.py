@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, SupportsIndex, get_args
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,9 @@ from farwrite.box.lease import Lease
 from farwrite.box.update import Update
 from farwrite.box.updates import Updates, Watch, wait_async
 from farwrite.errors import DeadlineExceeded, Error, InvalidArgument
+
+if TYPE_CHECKING:
+    from farwrite.box.client import Client
 
 Consistency = Literal["segment", "chunk"]
 _CONSISTENCIES = get_args(Consistency)
@@ -68,9 +71,14 @@ class Segment(Changes[int]):
     """
 
     def __init__(
-        self, native: _farwrite.BoxSegment, watches: set[Watch], timeout: float | None
+        self,
+        native: _farwrite.BoxSegment,
+        client: Client,
+        watches: set[Watch],
+        timeout: float | None,
     ) -> None:
         self._native = native
+        self._client = client  # open as long as this object, and so is what the client keeps
         self._watches = watches  # the client's open ones
         self._timeout = timeout  # the client's, for calls without one of their own
         info: Any = native.info()
@@ -390,7 +398,7 @@ class Segment(Changes[int]):
             The epoch of `since`: if the segment has another one, its version is the first item.
         """
         first = self.version if since is None else _version("updates", since)
-        return Updates(self._native, first, _epoch("updates", epoch))
+        return Updates(self, first, _epoch("updates", epoch))
 
     def on_update(self, callback: Callable[[int | Error], object]) -> Watch:
         """Call ``callback(version)`` after new changes, until the `Watch` is closed.

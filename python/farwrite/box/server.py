@@ -7,7 +7,7 @@ from typing import Any, SupportsIndex
 
 from farwrite import _farwrite
 from farwrite.arguments import flag, number, seconds, shown, whole_number
-from farwrite.box.client import Client, connect
+from farwrite.box.client import Client, open_client
 from farwrite.box.device_keywords import parse_keywords
 from farwrite.box.publisher import DraftTarget, Publisher, Takeover
 from farwrite.box.segment import Segment
@@ -144,9 +144,10 @@ class Server(
     def connect(self, *, timeout: float | None = 30.0, **device: Any) -> Client:
         """Connect a client of this process. The parameters are those of `farwrite.box.connect`.
 
-        The client has the server's token, fabrics and encryption, unless they are given.
+        The client has the server's token, fabrics and encryption, unless they are given. It keeps
+        the server open.
         """
-        return connect(self.endpoint, timeout=timeout, **{**self._device, **device})
+        return open_client(self.endpoint, timeout, {**self._device, **device}, self._native)
 
     def publisher(
         self,
@@ -173,7 +174,8 @@ class Server(
             if self._closed or ending():
                 raise FailedPrecondition("publisher: the server is closed; serve another one")
             if self._own is None:
-                self._own = self.connect()
+                # Without the server, which has it: so the two go as soon as the program drops them.
+                self._own = open_client(self.endpoint, 30.0, self._device)
             return self._own
 
     def snapshot(self) -> None:

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from farwrite import _farwrite
 from farwrite.completion import Completion
 from farwrite.lifetime.handle import Handle
 
+if TYPE_CHECKING:
+    from farwrite.box.segment import Segment
+
 
 class Update(Handle, elsewhere="wait for the change here, and send the version"):
     """A change on its way to the server. The methods of `Segment.post` create it.
 
-    Wait for it, poll it or await it. Dropping it does not cancel the change, which keeps its source
-    alive until it is `settled`.
+    Wait for it, poll it or await it. It keeps its segment attached. Dropping it does not cancel the
+    change, which keeps its source alive until it is `settled`.
 
     The constructor is internal: use `Segment.post`.
     """
 
     __slots__ = ("_completion", "_native")
 
-    def __init__(self, native: _farwrite.BoxUpdate) -> None:
+    def __init__(self, native: _farwrite.BoxUpdate, segment: Segment) -> None:
         self._native = native
-        self._completion = Completion(native.completion())
+        self._completion = Completion(native.completion(), segment)
 
     def done(self) -> bool:
         """Whether the change was applied or has failed."""

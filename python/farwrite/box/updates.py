@@ -6,6 +6,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from farwrite import _farwrite
 from farwrite.awaited import Awaited
@@ -19,6 +20,9 @@ from farwrite.errors import (
 )
 from farwrite.lifetime.handle import Handle
 from farwrite.lifetime.lock import Lock
+
+if TYPE_CHECKING:
+    from farwrite.box.segment import Segment
 
 _ENDED = (NotFound, Cancelled, FailedPrecondition)
 """Freed, or closed on this side: the stream of versions ends."""
@@ -44,8 +48,9 @@ async def wait_async(
     except asyncio.TimeoutError:
         raise from_status(
             StatusCode.DEADLINE_EXCEEDED,
-            f"wait_async: version {version} did not come in time; wait longer, or look whether the"
-            " server runs and another process changes the segment",
+            f"wait_async: '{native.info()['name']}' has not reached version {version} in time;"
+            " check that the server and the process that changes or publishes it run, or allow more"
+            " time",
         ) from None
     finally:
         native.cancel(wait)
@@ -57,8 +62,9 @@ class Updates(Handle, elsewhere="attach the segment in the other process: client
     The constructor is internal.
     """
 
-    def __init__(self, native: _farwrite.BoxSegment, version: int, epoch: int) -> None:
-        self._native = native
+    def __init__(self, segment: Segment, version: int, epoch: int) -> None:
+        self._segment = segment  # attached as long as this object
+        self._native = segment.native
         self._version = version
         self._epoch = epoch  # 0: any
 

@@ -31,7 +31,8 @@ class RegisteredArray(
     """An array in memory that peers can access.
 
     `Device.allocate` and `Channel.allocate` create it. The memory exists as long as this object or
-    any NumPy view of it, even after the device is closed.
+    any NumPy view of it, even after the device is closed. The object does not keep the device or
+    the channel open, through which peers reach the memory: keep these.
 
     The constructor is internal: use the `allocate` methods.
     """
@@ -165,7 +166,7 @@ class RemoteArray(Handle, elsewhere="look it up in the other process: channel.lo
     """A peer's array. `Channel.lookup`, `Channel.lookup_bytes` and `Channel.open` create it.
 
     The object holds a lease: the owner does not reuse the memory while this object or an alias of
-    it exists.
+    it exists. It keeps its channel open.
 
     The constructor is internal: use the methods of `Channel`.
     """

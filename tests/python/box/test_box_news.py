@@ -144,6 +144,9 @@ def test_a_wait_that_was_given_up_leaves_no_request(box: fw.box.Client) -> None:
         def cancel(self, wait: int) -> None:
             segment.native.cancel(wait)
 
+        def info(self) -> Any:
+            return segment.native.info()
+
         def check_wait(self) -> None:
             segment.native.check_wait()
 
