@@ -322,7 +322,8 @@ enum class Creation : std::uint8_t {
 /// A connection to a box. Copies share it. Thread-safe.
 class FARWRITE_API Client {
  public:
-  /// Opens a device and connects.
+  /// Opens a device and connects. kUnavailable, without a request, if `server` is the device of a
+  /// program that serves no box.
   static Result<Client> connect(const Endpoint& server, const ClientOptions& options = {});
 
   Client() = default;

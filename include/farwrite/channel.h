@@ -73,6 +73,7 @@ FARWRITE_API std::string_view to_string(PeerState state);
 struct PeerInfo {
   Endpoint endpoint;        ///< where the peer listens
   std::string name;         ///< the peer's DeviceOptions::name, unverified; only for messages
+  std::string service;      ///< "box" for the server of a box, unverified; empty for other devices
   DeviceUuid uuid{};        ///< the peer's Device::uuid()
   std::uint64_t epoch = 0;  ///< the peer's Device::epoch()
   FabricKind fabric = FabricKind::kShm;  ///< the fabric of this channel

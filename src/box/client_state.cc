@@ -33,6 +33,12 @@ Result<std::shared_ptr<ClientState>> ClientState::connect(const Endpoint& server
   if (!device.ok()) return device.status();
   Result<Channel> channel = device->connect(server, options.timeout);
   if (!channel.ok()) return channel.status();
+  if (channel->peer().service != kService) {
+    return Status::error(StatusCode::kUnavailable, {"connect", channel->peer_name()},
+                         "no box server answers there: it is the device of another program",
+                         "give the endpoint of a box, which `farwrite box serve` prints and its "
+                         "server has as `endpoint`");
+  }
   // Not make_shared: the constructor is private.
   std::shared_ptr<ClientState> state(
       new ClientState(*std::move(device), *std::move(channel), options.timeout));
@@ -218,10 +224,9 @@ Result<ClientState::Answer> ClientState::await(Verb verb, std::chrono::nanosecon
       if (verb == Verb::kWaitVersion || verb == Verb::kAttachName) {
         tell({.verb = Verb::kCancel, .number = id});
       }
-      return Status::error(StatusCode::kDeadlineExceeded,
-                           {.operation = name_of(verb), .peer = channel_.peer_name()},
-                           "the box has not answered in time",
-                           "check that the server runs and serves a box, or allow more time");
+      return Status::error(
+          StatusCode::kDeadlineExceeded, {.operation = name_of(verb), .peer = channel_.peer_name()},
+          "the box has not answered in time", "check that the server runs, or allow more time");
     }
     // The answer came at the last moment.
     lock.lock();

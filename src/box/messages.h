@@ -19,6 +19,9 @@
 
 namespace farwrite::box {
 
+// PeerInfo::service of a server.
+inline constexpr std::string_view kService = "box";
+
 // The most bytes of a change, or of an answer's body, that travel inside the message.
 inline constexpr std::uint64_t kInlineBytes = 4096;
 // The same on a channel whose messages have at most `max_message_bytes`.

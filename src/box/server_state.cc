@@ -14,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include "box/messages.h"
 #include "box/snapshot_directory.h"
 #include "core/counter_table.h"
 #include "core/deadline.h"
@@ -21,6 +22,7 @@
 #include "core/log.h"
 #include "core/mutex.h"
 #include "core/start_thread.h"
+#include "device/device_state.h"
 
 namespace farwrite::box {
 namespace {
@@ -73,10 +75,12 @@ Result<std::shared_ptr<ServerState>> ServerState::serve(const ServerOptions& opt
                              " bytes is more than the memory of " + std::to_string(options.memory),
                          "use a smaller pool, or more memory");
   }
-  Result<Device> device = Device::open(device_options(options));
+  const Result<std::shared_ptr<device::DeviceState>> device =
+      device::DeviceState::open(device_options(options), kService);
   if (!device.ok()) return device.status();
   // Not make_shared: the constructor is private.
-  std::shared_ptr<ServerState> state(new ServerState(options, *std::move(device)));
+  std::shared_ptr<ServerState> state(
+      new ServerState(options, Device(device.value()->user_handle())));
   FARWRITE_RETURN_IF_ERROR(state->start());
   return state;
 }

@@ -17,7 +17,6 @@
 #include "memory/forked_readers.h"
 
 namespace farwrite::device {
-namespace {
 
 Status check_options(const DeviceOptions& options) {
   const auto bad = [](std::string_view cause, std::string_view remedy) {
@@ -38,8 +37,6 @@ Status check_options(const DeviceOptions& options) {
   return Status();
 }
 
-}  // namespace
-
 memory::HugePages to_memory(HugePages pages) {
   switch (pages) {
     case HugePages::kOff:
@@ -52,22 +49,25 @@ memory::HugePages to_memory(HugePages pages) {
   return memory::HugePages::kOff;
 }
 
-Result<std::shared_ptr<DeviceState>> DeviceState::open(const DeviceOptions& options) {
+Result<std::shared_ptr<DeviceState>> DeviceState::open(const DeviceOptions& options,
+                                                       std::string_view service) {
   FARWRITE_RETURN_IF_ERROR(check_options(options));
   FARWRITE_RETURN_IF_ERROR(core::check_log_variable());
   FARWRITE_RETURN_IF_ERROR(memory::check_copy_kernel_variable());
   core::start_trace_from_environment();
-  std::shared_ptr<DeviceState> device(new DeviceState(options));
+  std::shared_ptr<DeviceState> device(new DeviceState(options, service));
   const Status started = device->start();
   if (started.ok()) return device;
   (void)device->close(kForever);  // nothing runs yet; `started` is the error that counts
   return started;
 }
 
-DeviceState::DeviceState(const DeviceOptions& options)
+DeviceState::DeviceState(const DeviceOptions& options, std::string_view service)
     : options_(options),
       receive_quota_(std::make_shared<memory::Quota>("receive_limit", options.receive_limit)),
-      secrets_(Secrets::of(options.token)) {}
+      secrets_(Secrets::of(options.token)) {
+  identity_.service = service;
+}
 
 DeviceState::~DeviceState() {
   if (!fork_guard_.in_forked_child()) return;
@@ -320,31 +320,32 @@ Status DeviceState::find_lendable(ByteView memory, FabricKind fabric, std::uint6
 Status DeviceState::check_publishable(const PublishedRegion& published,
                                       const LandingMemory* landing) const {
   const auto refuse = [](StatusCode code, std::string_view cause, std::string_view remedy) {
-    return Status::error(code, {"publish a region"}, cause, remedy);
+    return Status::error(code, {"publish"}, cause, remedy);
   };
   if (published.region == nullptr) {
-    return refuse(StatusCode::kInvalidArgument, "the region handle is empty",
-                  "pass a region from allocate()");
+    return refuse(StatusCode::kInvalidArgument, "the handle is empty",
+                  "pass memory from allocate()");
   }
   if (published.region->closed()) {
-    return refuse(StatusCode::kFailedPrecondition, "the region is closed", "allocate another one");
+    return refuse(StatusCode::kFailedPrecondition, "the memory was closed",
+                  "allocate other memory");
   }
   if (published.region->descriptor().device_uuid != identity_.uuid ||
       published.region->descriptor().epoch != identity_.epoch) {
-    return refuse(StatusCode::kInvalidArgument, "the region belongs to another device",
+    return refuse(StatusCode::kInvalidArgument, "the memory belongs to another device",
                   "publish it on that device");
   }
   if (published.region->landing() != nullptr && published.region->landing() != landing) {
-    return refuse(StatusCode::kPermissionDenied, "only one peer may write the region",
+    return refuse(StatusCode::kPermissionDenied, "only one peer may write the memory",
                   "publish it on the channel that allocated it");
   }
   return Status();
 }
 
 Status DeviceState::publish(std::string_view name, PublishedRegion published) {
-  FARWRITE_RETURN_IF_ERROR(fork_guard_.check("publish a region"));
+  FARWRITE_RETURN_IF_ERROR(fork_guard_.check("publish"));
   const core::Gate::Pass pass(gate_);
-  FARWRITE_RETURN_IF_ERROR(usable("publish a region"));
+  FARWRITE_RETURN_IF_ERROR(usable("publish"));
   FARWRITE_RETURN_IF_ERROR(check_publishable(published, nullptr));
   FARWRITE_RETURN_IF_ERROR(names_.publish(name, std::move(published)));
   for (const auto& channel : channels()) {
@@ -354,10 +355,10 @@ Status DeviceState::publish(std::string_view name, PublishedRegion published) {
 }
 
 Status DeviceState::unpublish(std::string_view name) {
-  FARWRITE_RETURN_IF_ERROR(usable("unpublish a region"));
+  FARWRITE_RETURN_IF_ERROR(usable("unpublish"));
   if (names_.unpublish(name)) return Status();
-  return Status::error(StatusCode::kNotFound, {"unpublish a region"},
-                       "no region is published under \"" + std::string(name) + "\"",
+  return Status::error(StatusCode::kNotFound, {"unpublish"},
+                       "nothing is published under \"" + std::string(name) + "\"",
                        "the published names are: " + names_.names());
 }
 

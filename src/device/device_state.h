@@ -6,6 +6,7 @@
 #include <list>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -32,11 +33,16 @@ namespace farwrite::device {
 
 memory::HugePages to_memory(HugePages pages);
 
+// Why no device opens with these options, wherever it is; ok if one may.
+FARWRITE_API Status check_options(const DeviceOptions& options);
+
 // Thread-safe. Channels share it; close() ends its threads and channels, whichever thread still
 // shares it.
 class DeviceState final : public std::enable_shared_from_this<DeviceState> {
  public:
-  static Result<std::shared_ptr<DeviceState>> open(const DeviceOptions& options);
+  // `service`: what peers learn by PeerInfo::service.
+  static Result<std::shared_ptr<DeviceState>> open(const DeviceOptions& options,
+                                                   std::string_view service = {});
   ~DeviceState();
   DeviceState(const DeviceState&) = delete;
   DeviceState& operator=(const DeviceState&) = delete;
@@ -100,7 +106,7 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   void forget(ChannelState& channel);
 
  private:
-  explicit DeviceState(const DeviceOptions& options);
+  DeviceState(const DeviceOptions& options, std::string_view service);
 
   struct Meeting {
     std::thread thread;

@@ -91,6 +91,7 @@ PeerInfo describe(const Hello& peer, const Hello& self, bool encrypted) {
   PeerInfo info;
   info.endpoint = peer.endpoint;
   info.name = peer.name;
+  info.service = peer.service;
   info.uuid = peer.uuid;
   info.epoch = peer.epoch;
   info.lanes = std::min(peer.lanes, self.lanes);

@@ -50,6 +50,7 @@ std::string describe_peer(const std::string& name, const std::string& endpoint);
 struct LocalIdentity {
   WireVersions versions;
   std::string name;
+  std::string service;  // PeerInfo::service
   DeviceUuid uuid{};
   std::uint64_t epoch = 0;
   Endpoint endpoint;

@@ -16,6 +16,7 @@ constexpr std::size_t kMaxFabrics = 16;
 constexpr char kUnprintable = '?';
 constexpr std::size_t kMaxAddressBytes = 1024;
 constexpr std::size_t kMaxOriginBytes = 512;
+constexpr std::size_t kMaxServiceBytes = 64;
 constexpr std::string_view kReadHandshake = "read a handshake";
 constexpr std::string_view kNoHello = "it is no hello";
 constexpr core::Reading kReading = {.operation = kReadHandshake, .tail = core::TailBytes::kAllowed};
@@ -45,6 +46,7 @@ Hello Hello::of(const LocalIdentity& self) {
   hello.lanes = self.lanes;
   hello.endpoint = self.endpoint;
   hello.name = self.name;
+  hello.service = self.service;
   for (const fabric::Fabric* fabric : self.fabrics) hello.fabrics.push_back(fabric->kind());
   return hello;
 }
@@ -62,14 +64,15 @@ void Hello::fields(Wire& wire) {
   proven_fields(wire);
   if constexpr (Wire::kReads) {
     if (!wire.ok()) return wire.fail(not_farwrite(kReadHandshake));
-    // Earlier releases end here, or behind the name.
+    // Earlier releases end here, or behind one of these.
     if (wire.remaining() > 0) wire(core::sized(name, core::kMaxDeviceNameBytes));
     if (wire.remaining() > 0) wire(core::sized(token_origin, kMaxOriginBytes));
-    name = printable(std::move(name));
-    token_origin = printable(std::move(token_origin));
+    if (wire.remaining() > 0) wire(core::sized(service, kMaxServiceBytes));
+    for (std::string* text : {&name, &token_origin, &service}) *text = printable(std::move(*text));
   } else {
     std::string origin = token_origin.substr(0, kMaxOriginBytes);
-    wire(core::sized(name, core::kMaxDeviceNameBytes), core::sized(origin, kMaxOriginBytes));
+    wire(core::sized(name, core::kMaxDeviceNameBytes), core::sized(origin, kMaxOriginBytes),
+         core::sized(service, kMaxServiceBytes));
   }
 }
 

@@ -27,6 +27,7 @@ struct Hello {
   // Names a file or an option in the error of a mismatch. Proved by nothing; empty from releases
   // that do not send it.
   std::string token_origin;
+  std::string service;  // LocalIdentity::service; proved by nothing, and printable
 
   static Hello of(const LocalIdentity& self);
   template <typename Wire>

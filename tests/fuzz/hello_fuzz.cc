@@ -29,6 +29,7 @@ void require_sane(const Hello& hello) {
   require(hello.endpoint.host.size() <= 255, "a host is bounded");
   require(hello.fabrics.size() <= 16, "the fabrics are bounded");
   require(hello.token_origin.size() <= 512, "what a peer says of its token is bounded");
+  require(hello.service.size() <= 64, "what a peer says it serves is bounded");
   for (const FabricKind kind : hello.fabrics) {
     require(!to_string(kind).empty(), "every fabric kind has a name to print");
   }
@@ -39,7 +40,7 @@ void run(ByteView input) {
   const std::uint8_t message = script.u8() % kMessages;
   const ByteView bytes = script.rest();
   if (message == kHello) {
-    // Not a round trip: a hello of the first release gets an empty name and origin.
+    // Not a round trip: a hello of the first release gets an empty name, origin and service.
     expect_stable<Hello>(bytes);
     auto hello = Hello::from_bytes(bytes);
     if (!hello.ok()) return;
@@ -78,9 +79,10 @@ Seeds seeds() {
   full.lanes = 64;
   full.endpoint.host = std::string(255, 'h');
   full.token_origin = std::string(512, 'o');
+  full.service = std::string(64, 's');
   full.fabrics.assign(16, FabricKind::kTcp);
   Bytes earlier = plain.to_bytes();
-  earlier.resize(earlier.size() - 8);  // without a name and the origin of its token
+  earlier.resize(earlier.size() - 12);  // without name, origin of the token and service
   Hello later = plain;
   later.versions = {3, 9};
   HelloReply reply;

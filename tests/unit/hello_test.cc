@@ -21,16 +21,19 @@ Hello some_hello() {
   self.token = "t";
   self.name = "/job:ps/task:1";
   self.token_origin = "the file /home/a/token";
+  self.service = "box";
   Hello hello = Hello::of(self);
   hello.fabrics = {FabricKind::kTcp, FabricKind::kShm};
   return hello;
 }
 
-// As the first release wrote it: it ended before the name and the origin of the token.
+std::size_t on_the_wire(const std::string& text) { return sizeof(std::uint32_t) + text.size(); }
+
+// As the first release wrote it: it ended before the name, the origin of the token and the service.
 std::vector<std::byte> of_first_release(const Hello& hello) {
   std::vector<std::byte> bytes = hello.to_bytes();
-  bytes.resize(bytes.size() - 2 * sizeof(std::uint32_t) - hello.name.size() -
-               hello.token_origin.size());
+  bytes.resize(bytes.size() - on_the_wire(hello.name) - on_the_wire(hello.token_origin) -
+               on_the_wire(hello.service));
   return bytes;
 }
 
@@ -48,13 +51,15 @@ TEST(Hello, KeepsEveryField) {
   EXPECT_EQ(read.fabrics, hello.fabrics);
   EXPECT_EQ(read.name, "/job:ps/task:1");
   EXPECT_EQ(read.token_origin, "the file /home/a/token");
+  EXPECT_EQ(read.service, "box");
 }
 
-TEST(Hello, OfTheFirstReleaseHasNeitherNameNorOrigin) {
+TEST(Hello, OfTheFirstReleaseHasNeitherNameNorOriginNorService) {
   const Hello hello = some_hello();
   const Hello read = Hello::from_bytes(view_of(of_first_release(hello))).value();
   EXPECT_EQ(read.name, "");
   EXPECT_EQ(read.token_origin, "");
+  EXPECT_EQ(read.service, "");
   EXPECT_EQ(read.nonce, hello.nonce);
   EXPECT_EQ(Transcript(read, read, "t").secret, Transcript(hello, hello, "t").secret)
       << "it does not know them, so no proof covers them";
@@ -65,6 +70,14 @@ TEST(Hello, HasAPrintableNameOfBoundedLength) {
   hello.name = "a\n\x1b[31mb";
   EXPECT_EQ(Hello::from_bytes(view_of(hello.to_bytes())).value().name, "a??[31mb");
   hello.name = std::string(core::kMaxDeviceNameBytes + 1, 'n');
+  EXPECT_FALSE(Hello::from_bytes(view_of(hello.to_bytes())).ok());
+}
+
+TEST(Hello, HasAPrintableServiceOfBoundedLength) {
+  Hello hello = some_hello();
+  hello.service = "b\nx";
+  EXPECT_EQ(Hello::from_bytes(view_of(hello.to_bytes())).value().service, "b?x");
+  hello.service = std::string(65, 's');
   EXPECT_FALSE(Hello::from_bytes(view_of(hello.to_bytes())).ok());
 }
 
@@ -94,10 +107,11 @@ TEST(Hello, ToleratesAppendedFieldsAndNothingElse) {
   std::vector<std::byte> bytes = some_hello().to_bytes();
   const std::vector<std::byte> first = of_first_release(some_hello());
   expect_truncations_refused(first, Hello::from_bytes);
-  const std::size_t without_origin = bytes.size() - 4 - some_hello().token_origin.size();
+  const std::size_t without_service = bytes.size() - on_the_wire(some_hello().service);
+  const std::size_t without_origin = without_service - on_the_wire(some_hello().token_origin);
   for (std::size_t length = first.size(); length < bytes.size(); ++length) {
     EXPECT_EQ(Hello::from_bytes({bytes.data(), length}).ok(),
-              length == first.size() || length == without_origin)
+              length == first.size() || length == without_origin || length == without_service)
         << length;
   }
   survive_noise(bytes, Hello::from_bytes);
@@ -208,8 +222,9 @@ TEST(Transcript, DependsOnEverythingBothSidesSaid) {
   expect_other(Transcript(changed, accepting, "token"));
   changed = connecting;
   changed.token_origin = "the file /elsewhere";
+  changed.service = "another";
   EXPECT_EQ(Transcript(changed, accepting, "token").secret, base.secret)
-      << "the first release does not know the field";
+      << "the first release does not know these fields";
 }
 
 }  // namespace

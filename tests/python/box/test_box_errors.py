@@ -183,9 +183,12 @@ def test_a_box_that_is_not_there_is_named() -> None:
         fw.box.connect("127.0.0.1:1", timeout=0.2)
 
 
-def test_a_device_is_no_box() -> None:
-    with fw.Device() as device, pytest.raises(fw.Error):
-        fw.box.connect(device.endpoint, timeout=1).create("w", 4)
+@pytest.mark.parametrize("fabric", ["shm", "tcp"])
+def test_a_device_is_no_box_and_connecting_to_it_says_so_at_once(fabric: str) -> None:
+    with fw.Device(fabrics=[fabric], name="trainer") as device:
+        says = rf"^connect to trainer \({device.endpoint}\): no box server answers there"
+        with pytest.raises(fw.Unavailable, match=says):
+            fw.box.connect(device.endpoint, timeout=None, fabrics=[fabric])
 
 
 def test_keywords_are_checked() -> None:
