@@ -33,7 +33,7 @@ void set_log_level(LogLevel level);
 // The same by the level's name; kInvalidArgument if it is none.
 FARWRITE_API Status set_log_level_by_name(std::string_view name);
 // kInvalidArgument if FARWRITE_LOG is set to no level.
-Status check_log_variable();
+FARWRITE_API Status check_log_variable();
 // The name of the level in force.
 FARWRITE_API std::string_view log_level_name();
 

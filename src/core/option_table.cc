@@ -257,6 +257,41 @@ Status read_text(const Option& option, std::string_view text, OptionField field)
                  std::string(option.variable) + "=" + std::string(text) + " " + fault);
 }
 
+// Of the options that are no keywords of a device; nullptr if there is none.
+const Option* find_variable(std::string_view variable) {
+  for (const std::span<const Option> table : {plugin_options(), grpc_options()}) {
+    for (const Option& option : table) {
+      if (option.variable == variable) return &option;
+    }
+  }
+  return nullptr;
+}
+
+// A value of any kind that these options have, to be thrown away.
+struct Scratch {
+  std::string_view word;
+  std::string text;
+  std::uint64_t number = 0;
+  Endpoint endpoint;
+  std::vector<FabricKind> fabrics;
+
+  OptionField field(OptionKind kind) {
+    switch (kind) {
+      case kSwitch:
+      case kChoice:
+        return &word;
+      case kCount:
+        return &number;
+      case kEndpoint:
+        return &endpoint;
+      case kFabrics:
+        return &fabrics;
+      default:
+        return &text;
+    }
+  }
+};
+
 }  // namespace
 
 std::span<const Option> device_options() { return kDeviceOptions; }
@@ -289,14 +324,20 @@ Status read_environment(OptionPlace place, DeviceOptions& options) {
 }
 
 Status read_variable(std::string_view variable, OptionField field) {
-  for (const std::span<const Option> table : {plugin_options(), grpc_options()}) {
-    for (const Option& option : table) {
-      if (option.variable != variable) continue;
-      const std::string_view text = environment(option);
-      return read_text(option, text.empty() ? option.default_text : text, field);
-    }
+  const Option* const option = find_variable(variable);
+  if (option == nullptr) {
+    return invalid("read the environment", std::string(variable) + " has no row");
   }
-  return invalid("read the environment", std::string(variable) + " has no row");
+  const std::string_view text = environment(*option);
+  return read_text(*option, text.empty() ? option->default_text : text, field);
+}
+
+Status check_variable(std::string_view variable) {
+  const Option* const option = find_variable(variable);
+  const std::string_view text = option == nullptr ? std::string_view() : environment(*option);
+  if (text.empty()) return Status();
+  Scratch scratch;
+  return read_text(*option, text, scratch.field(option->kind));
 }
 
 Status check_ranges(DeviceOptions options) {

@@ -34,6 +34,10 @@ FARWRITE_API Status read_environment(OptionPlace place, DeviceOptions& options);
 // default of its row.
 FARWRITE_API Status read_variable(std::string_view variable, OptionField field);
 
+// Whether read_variable() takes what the variable is set to, by the kind of its row. Ok for one
+// without a row.
+FARWRITE_API Status check_variable(std::string_view variable);
+
 // kInvalidArgument names the first field that is out of range.
 Status check_ranges(DeviceOptions options);
 

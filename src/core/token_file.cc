@@ -119,6 +119,12 @@ Result<std::string> read_token(const std::string& path) {
                 "it: openssl rand -hex 32");
 }
 
+Status check_path(const std::string& path) {
+  if (path.front() == '/') return Status();
+  return failed(StatusCode::kInvalidArgument, path, "does not have an absolute path",
+                "write a path that starts with /");
+}
+
 std::string new_token() {
   std::array<std::byte, 32> bits;
   random_bytes({bits.data(), bits.size()});
@@ -169,10 +175,7 @@ Result<std::string> cookie_path() {
 }
 
 Result<std::string> read_or_make_token(const std::string& path, bool make_folders) {
-  if (path.front() != '/') {
-    return failed(StatusCode::kInvalidArgument, path, "does not have an absolute path",
-                  "write a path that starts with /");
-  }
+  FARWRITE_RETURN_IF_ERROR(check_path(path));
   for (int turn = 0; turn < kTries; ++turn) {
     auto token = read_token(path);
     if (token.ok() || token.status().code() != StatusCode::kNotFound) return token;
@@ -185,6 +188,16 @@ Result<std::string> read_or_make_token(const std::string& path, bool make_folder
   }
   return failed(StatusCode::kUnavailable, path, "was deleted each time that it was created",
                 kElsewhere);
+}
+
+Status check_token_file_variable() {
+  const std::string path = environment("FARWRITE_TOKEN_FILE");
+  if (path.empty()) return Status();
+  FARWRITE_RETURN_IF_ERROR(check_path(path));
+  Status read = read_token(path).status();
+  if (read.code() != StatusCode::kNotFound) return read;
+  if (::access(folder_of(path).c_str(), W_OK) == 0) return Status();
+  return failed_now(path, "cannot be created");
 }
 
 }  // namespace farwrite::core

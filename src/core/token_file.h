@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "farwrite/export.h"
 #include "farwrite/status.h"
 
 namespace farwrite::core {
@@ -18,5 +19,8 @@ Result<std::string> cookie_path();
 // kPermissionDenied if others can read the file or it belongs to another user, kFailedPrecondition
 // if it holds no token, kUnavailable if it can be neither read nor made. Each names the remedy.
 Result<std::string> read_or_make_token(const std::string& path, bool make_folders);
+
+// The error that the file which FARWRITE_TOKEN_FILE names would give, without making a missing one.
+FARWRITE_API Status check_token_file_variable();
 
 }  // namespace farwrite::core

@@ -5,12 +5,13 @@
 #include <vector>
 
 #include "farwrite/copy.h"
+#include "farwrite/export.h"
 #include "farwrite/status.h"
 
 namespace farwrite::memory {
 
 // kInvalidArgument if FARWRITE_COPY_KERNEL is set to no kernel that this CPU can run. Probes none.
-Status check_copy_kernel_variable();
+FARWRITE_API Status check_copy_kernel_variable();
 
 // The place of the kernel to use, by the probed rates. memcpy, unless a kernel that this CPU runs
 // was probed to be clearly faster; this holds even if nothing was probed, because the machine was

@@ -10,7 +10,12 @@
 #include <string>
 #include <type_traits>
 
+#include "core/log.h"
 #include "core/option_table.h"
+#include "core/token_file.h"
+#include "device/device_state.h"
+#include "memory/copy.h"
+#include "python/errors.h"
 #include "python/module.h"
 
 namespace farwrite::python {
@@ -91,6 +96,13 @@ nb::list rows(std::span<const Option> options) {
   return rows;
 }
 
+Status check_variable(std::string_view variable) {
+  if (variable == "FARWRITE_LOG") return core::check_log_variable();
+  if (variable == "FARWRITE_COPY_KERNEL") return memory::check_copy_kernel_variable();
+  if (variable == "FARWRITE_TOKEN_FILE") return core::check_token_file_variable();
+  return core::check_variable(variable);
+}
+
 }  // namespace
 
 void bind_options(nb::module_& module) {
@@ -104,6 +116,10 @@ void bind_options(nb::module_& module) {
           },
           nb::arg("name"), nb::arg("text"), "Return what is wrong with `text`; empty: nothing.")
       .def("set_token", &set_token, nb::arg("token").none())
+      .def(
+          "check",
+          [](const DeviceOptions& options) { raise_if_error(device::check_options(options)); },
+          "Raise the error with which no device opens with these options.")
       .def(
           "__getattr__",
           [](DeviceOptions& options, const std::string& name) {
@@ -119,6 +135,11 @@ void bind_options(nb::module_& module) {
   module.def(
       "grpc_options", [] { return rows(core::grpc_options()); },
       nb::sig("def grpc_options() -> list[dict[str, typing.Any]]"));
+  module.def(
+      "check_variable",
+      [](const std::string& variable) { raise_if_error(check_variable(variable)); },
+      nb::arg("variable"),
+      "Raise what the library would for the text of a variable that is no keyword of a device.");
 }
 
 }  // namespace farwrite::python

@@ -362,6 +362,58 @@ def test_options_are_printed(
     assert "swordfish" not in printed
 
 
+@pytest.mark.parametrize(
+    ("variable", "text", "reason"),
+    [
+        ("FARWRITE_LANES", "banana", r"'banana' is not a whole number from 1 to 64"),
+        ("FARWRITE_FABRICS", "pigeon", r"is not a list of shm, verbs or tcp"),
+        ("FARWRITE_FABRICS", "shm,shm", r"the fabric shm is named twice"),
+        ("FARWRITE_METRICS", "nowhere", r"'nowhere' is not an address"),
+        ("FARWRITE_LOG", "loud", r"FARWRITE_LOG=loud is not a log level"),
+        ("FARWRITE_COPY_KERNEL", "quick", r"=quick is not a copy kernel of this machine"),
+        ("FARWRITE_TOKEN_FILE", "here", r"does not have an absolute path"),
+        ("FARWRITE_TOKEN_FILE", "/no/folder/token", r"cannot be created: No such file"),
+        ("FARWRITE_TF_ALLOCATION", "all", r"=all is not unified, traced or off"),
+        ("FARWRITE_GRPC_SPIN_US", "-1", r"=-1 is not a whole number from 0 to 10000"),
+        ("FARWRITE_GRPC_FABRICS", "pigeon", r"=pigeon is not a list of shm, verbs or tcp"),
+        ("FARWRITE_GRPC_LISTEN", "nowhere", r"=nowhere is not an address"),
+        ("FARWRITE_TF_LANDING", "maybe", r"=maybe is not on or off"),
+        ("FARWRITE_JOBS", "0", r"FARWRITE_JOBS=0 is not a whole number from 1 on"),
+    ],
+)
+def test_a_value_that_the_library_refuses_is_shown_with_its_reason(
+    variable: str,
+    text: str,
+    reason: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FARWRITE_POLLERS", "2")
+    monkeypatch.setenv(variable, text)
+    assert cli.main(["options"]) == 1
+    printed = capsys.readouterr().out
+    shown = rf"\n    {variable}={re.escape(text)}\n        refused: .*{reason}"
+    assert re.search(shown, printed), printed
+    assert printed.count("refused: ") == 1
+    assert cli.main(["options", "--json"]) == 1
+    refused = {row["set"]: row["refused"] for row in json.loads(capsys.readouterr().out)}
+    assert re.search(reason, refused[text])
+    assert refused["2"] is None
+
+
+def test_a_token_file_that_is_too_short_is_refused_and_a_missing_one_is_not_made(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "token"
+    monkeypatch.setenv("FARWRITE_TOKEN_FILE", str(file))
+    assert cli.main(["options"]) == 0
+    assert not file.exists()
+    file.write_text("short")
+    file.chmod(0o600)
+    assert cli.main(["options"]) == 1
+    assert "holds 5 bytes, and a token has 32 to 4096" in capsys.readouterr().out
+
+
 def test_options_are_printed_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["options", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
