@@ -114,12 +114,12 @@ Status BufferSet::pin_current() {
         return memory_used_up(
             device_, "lease a segment",
             "the version that comes next, of " + std::to_string(bytes_) + " bytes",
-            "release older versions");
+            "close leases and models of other versions and drop their arrays");
       }
       return Status::error(StatusCode::kResourceExhausted, {.operation = "lease a segment"},
                            "its " + std::to_string(most_) +
                                " buffers are in use: other versions are leased, or being written",
-                           "release older versions, or create the segment with more buffers");
+                           kReleaseVersions);
     }
   }
   ++slot.pins;

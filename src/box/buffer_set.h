@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "box/segment_layout.h"
@@ -18,6 +19,11 @@
 #include "farwrite/status.h"
 
 namespace farwrite::box {
+
+// The remedy where leases hold every buffer.
+inline constexpr std::string_view kReleaseVersions =
+    "close leases and models of other versions and drop their arrays, or give more buffers to "
+    "create() or publisher()";
 
 class BufferSet {
  public:

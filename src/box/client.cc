@@ -76,8 +76,9 @@ Result<Segment> Client::attach(std::string_view name, std::chrono::nanoseconds t
   if (!answer.ok() && answer.status().code() == StatusCode::kDeadlineExceeded) {
     return Status::error(StatusCode::kDeadlineExceeded,
                          {.operation = "attach a segment", .peer = server().endpoint.to_string()},
-                         "no process created '" + std::string(name) + "' in time",
-                         "create it, or allow more time");
+                         "no process created or published '" + std::string(name) + "' in time",
+                         "start the process that does, check the name (list() returns those of the "
+                         "box), or allow more time");
   }
   return segment_of(attached(state_, answer));
 }

@@ -182,7 +182,7 @@ Result<HostedSegment::Target> HostedSegment::begin_change(bool whole, bool overw
   return Status::error(
       StatusCode::kResourceExhausted, {.operation = kChange},
       "a lease pins the current version of '" + spec_.name + "', and no other buffer is free",
-      "release leases, or create the segment with more buffers");
+      kReleaseVersions);
 }
 
 void HostedSegment::cancel_change(const Target& target) {

@@ -126,8 +126,10 @@ Result<VersionId> Segment::wait(std::uint64_t version, std::chrono::nanoseconds 
     if (answer.status().code() != StatusCode::kDeadlineExceeded) return answer.status();
     return Status::error(
         StatusCode::kDeadlineExceeded, state_->context("wait for a version"),
-        "'" + state_->info().spec.name + "' has not reached version " + std::to_string(version),
-        "allow more time");
+        "'" + state_->info().spec.name + "' has version " + std::to_string(now->version) +
+            " and has not reached version " + std::to_string(version) + " in time",
+        "check that the server and the process that changes or publishes it run, or allow more "
+        "time");
   }
   return answer.value().reply.version;
 }

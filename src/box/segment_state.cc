@@ -232,8 +232,8 @@ Status SegmentState::gone() const {
   // A server that ends frees its segments.
   FARWRITE_RETURN_IF_ERROR(client_->check("use a segment"));
   return Status::error(StatusCode::kNotFound, context("use a segment"),
-                       "the segment '" + info_.spec.name + "' was freed",
-                       "attach or create a segment of that name again");
+                       "a client freed the segment '" + info_.spec.name + "'",
+                       "create or publish it anew, and then attach or subscribe again");
 }
 
 Status SegmentState::malformed() const {
@@ -252,7 +252,8 @@ Status SegmentState::check_open() const {
 
 Status SegmentState::detached() const {
   return Status::error(StatusCode::kFailedPrecondition, context("use a segment"),
-                       "'" + info_.spec.name + "' is detached", "attach it again");
+                       "this side has detached or closed '" + info_.spec.name + "'",
+                       "attach, subscribe or open a publisher again");
 }
 
 }  // namespace farwrite::box

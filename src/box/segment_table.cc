@@ -38,7 +38,8 @@ Status check_existing(const HostedSegment& other, const SegmentSpec& spec, Creat
 Status no_segment(std::string_view name) {
   return Status::error(StatusCode::kNotFound, {.operation = "find a segment"},
                        "the box has no segment '" + std::string(name) + "'",
-                       "create it first, or attach it with a timeout");
+                       "start the process that creates or publishes it, check the name (list() "
+                       "returns those of the box), or give attach() or subscribe() a timeout");
 }
 
 Status no_segment(std::uint64_t key) {

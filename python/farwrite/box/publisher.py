@@ -14,6 +14,7 @@ from farwrite.box.schema import Schema
 from farwrite.box.segment import Segment
 from farwrite.errors import (
     AlreadyExists,
+    DeadlineExceeded,
     Error,
     FailedPrecondition,
     InvalidArgument,
@@ -163,7 +164,7 @@ class Publisher(Closing, elsewhere="open one in the other process: client.publis
             segment.detach()
             raise InvalidArgument(
                 f"publisher: the earlier model '{self._name}' differs: {difference}; publish under"
-                " another name, or free the segment first"
+                f" another name, or free it first: client.attach({self._name!r}).free()"
             )
         self._schema = earlier
         self._took_over = True
@@ -240,7 +241,7 @@ class Publisher(Closing, elsewhere="open one in the other process: client.publis
             if self._schema.step_at is None:
                 raise InvalidArgument(
                     f"publish: '{self._name}' is of an earlier release and has no place for a step;"
-                    " free it and publish anew, or leave the step out"
+                    " free the publisher and open another one, or leave the step out"
                 )
         try:
             version = self._target.fill(
@@ -250,7 +251,16 @@ class Publisher(Closing, elsewhere="open one in the other process: client.publis
             )
         except NotFound:
             self._check_mark("publish")
-            raise
+            raise NotFound(
+                f"publish: a client freed '{self._name}' with all its versions; close this"
+                " publisher, and open another one to publish anew"
+            ) from None
+        except DeadlineExceeded:
+            raise DeadlineExceeded(
+                f"publish: the box has not answered in time, and the model may still become a"
+                f" version of '{self._name}'; check that the server runs and publish again, or give"
+                " connect() a longer timeout"
+            ) from None
         self._took_over = False  # an interrupted call leaves it: one epoch more does no harm
         return version
 
