@@ -7,7 +7,7 @@
 namespace farwrite {
 namespace {
 
-constexpr core::Reading kReading = {.operation = "decode a region descriptor",
+constexpr core::Reading kReading = {.operation = "decode a descriptor",
                                     .remedy = "pass the bytes of a descriptor unchanged"};
 
 // What every descriptor has. Records of `tail_bytes` follow, and a reader skips types that it does

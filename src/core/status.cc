@@ -15,13 +15,15 @@ namespace farwrite {
 namespace {
 
 // The preposition between an operation and its peer: "from" if it gets something of the peer, "at"
-// if the peer is where it happens.
+// if the peer is where it happens, "for" if it is for the peer alone.
 std::string_view towards(std::string_view operation) {
   constexpr std::array kTaking{"read", "receive", "wait", "map", "lease"};
-  constexpr std::array kThere{"look",  "list",   "find",          "change",          "create",
-                              "draft", "commit", "use a segment", "attach a segment"};
+  constexpr std::array kThere{
+      "look",  "list",   "find",          "change",           "create",
+      "draft", "commit", "use a segment", "attach a segment", "open memory"};
   const auto begins = [&](std::string_view words) { return operation.starts_with(words); };
   if (std::ranges::any_of(kTaking, begins)) return "from";
+  if (begins("allocate")) return "for";
   return std::ranges::any_of(kThere, begins) ? "at" : "to";
 }
 

@@ -24,7 +24,7 @@ std::string hex(const DeviceUuid& uuid) {
 memory::ArenaOptions ChannelState::landing_options() const {
   const DeviceOptions& options = device_->options();
   memory::ArenaOptions arena;
-  arena.name = "landing memory for " + peer_name_;
+  arena.name = "receive memory for " + peer_name_;
   arena.limit_bytes = options.receive_limit_per_peer;
   arena.limit_option = "receive_limit_per_peer";
   arena.segment_bytes = options.receive_segment_bytes;
@@ -41,7 +41,7 @@ memory::ArenaOptions ChannelState::landing_options() const {
 }
 
 Result<std::shared_ptr<RegionState>> ChannelState::allocate(std::uint64_t bytes, MemoryKind kind) {
-  constexpr std::string_view kOperation = "allocate landing memory";
+  constexpr std::string_view kOperation = "allocate";
   FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check(kOperation));
   const core::Gate::Pass pass(gate_);
   FARWRITE_RETURN_IF_ERROR(unusable(kOperation));
@@ -57,7 +57,7 @@ Result<std::shared_ptr<RegionState>> ChannelState::allocate(std::uint64_t bytes,
 }
 
 Status ChannelState::publish(std::string_view name, PublishedRegion published) {
-  constexpr std::string_view kOperation = "publish a region";
+  constexpr std::string_view kOperation = "publish";
   FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check(kOperation));
   const core::Gate::Pass pass(gate_);
   FARWRITE_RETURN_IF_ERROR(unusable(kOperation));
@@ -69,7 +69,7 @@ Status ChannelState::publish(std::string_view name, PublishedRegion published) {
 
 Result<std::shared_ptr<RemoteRegionState>> ChannelState::lookup(std::string_view name,
                                                                 std::chrono::nanoseconds timeout) {
-  constexpr std::string_view kOperation = "look a region up";
+  constexpr std::string_view kOperation = "look a name up";
   FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check(kOperation));
   FARWRITE_RETURN_IF_ERROR(check_name(kOperation, name));
   const core::Gate::Pass pass(gate_);
@@ -81,7 +81,7 @@ Result<std::shared_ptr<RemoteRegionState>> ChannelState::lookup(std::string_view
 
 Result<std::shared_ptr<RemoteRegionState>> ChannelState::open(const RegionDescriptor& descriptor,
                                                               std::chrono::nanoseconds timeout) {
-  constexpr std::string_view kOperation = "open a region";
+  constexpr std::string_view kOperation = "open memory";
   FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check(kOperation));
   const core::Gate::Pass pass(gate_);
   if (descriptor.device_uuid != peer_.uuid) {
@@ -104,7 +104,7 @@ Result<std::shared_ptr<RemoteRegionState>> ChannelState::open(const RegionDescri
     // The peer would end the channel over it.
     return Status::error(StatusCode::kInvalidArgument, {kOperation, peer_name_},
                          "the descriptor is malformed: " + bad.message(),
-                         "pass the result of the peer's descriptor() unchanged");
+                         "pass the peer's descriptor unchanged");
   }
   const core::Deadline deadline = core::Deadline::after(timeout);
   auto reply = requests_.open(descriptor, deadline);
@@ -122,7 +122,7 @@ Result<std::shared_ptr<fabric::RemoteWindow>> ChannelState::import(
     const bool again = !window.ok() && !deadline.expired() &&
                        window.status().code() == StatusCode::kDeadlineExceeded;
     if (!again) return window;
-    FARWRITE_RETURN_IF_ERROR(unusable("open a region"));
+    FARWRITE_RETURN_IF_ERROR(unusable("open memory"));
   }
 }
 
@@ -134,8 +134,8 @@ Result<std::shared_ptr<RemoteRegionState>> ChannelState::adopt(const ReplyMessag
   if (reply.descriptor.gpu.has_value() && find_key(reply.descriptor, peer_.fabric) == 0) {
     if (reply.lease != 0) release_remote(reply.lease);
     return Status::error(StatusCode::kUnsupported,
-                         {"open a region", peer_name_, to_string(peer_.fabric)},
-                         "the region lies on a GPU of the peer, which this fabric does not reach",
+                         {"open memory", peer_name_, to_string(peer_.fabric)},
+                         "it lies on a GPU of the peer, which this fabric does not reach",
                          "let the peer publish host memory, and copy to it from the GPU");
   }
   auto window = import(reply.descriptor, deadline);

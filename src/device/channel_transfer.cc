@@ -17,8 +17,9 @@ Status past_the_end(std::string_view operation, const std::string& peer, std::ui
                     std::uint64_t bytes, std::uint64_t size) {
   return Status::error(StatusCode::kOutOfRange, {operation, peer},
                        "offset " + std::to_string(offset) + " + " + std::to_string(bytes) +
-                           " bytes ends past the region's " + std::to_string(size) + " bytes",
-                       "stay inside the region");
+                           " bytes ends past the " + std::to_string(size) +
+                           " bytes of the peer's memory",
+                       "stay inside it");
 }
 
 }  // namespace
@@ -112,13 +113,13 @@ Status ChannelState::check(const RemoteRegionState* remote, std::uint32_t lane,
     return Status::error(StatusCode::kInvalidArgument, {"send", peer_name_},
                          "the message has " + std::to_string(operation.source.size) + " bytes",
                          "send at most " + std::to_string(capabilities_.max_message_bytes) +
-                             ", or write the bytes into a region");
+                             ", or write the bytes into memory of the peer");
   }
   if (remote == nullptr || remote->channel() != this) [[unlikely]] {
     return Status::error(StatusCode::kInvalidArgument, {name_of(operation), peer_name_},
-                         remote == nullptr ? "the region handle is empty"
-                                           : "the region was opened through another channel",
-                         "use a region from this channel's lookup() or open()");
+                         remote == nullptr ? "the handle is empty"
+                                           : "the peer's memory was opened through another channel",
+                         "use what this channel's lookup() or open() returns");
   }
   if (operation.head.size > kMaxHeadBytes) [[unlikely]] {
     return Status::error(StatusCode::kInvalidArgument, {name_of(operation), peer_name_},
@@ -130,7 +131,7 @@ Status ChannelState::check(const RemoteRegionState* remote, std::uint32_t lane,
   if (writes != (descriptor.access == Access::kWrite)) [[unlikely]] {
     return Status::error(
         StatusCode::kPermissionDenied, {name_of(operation), peer_name_},
-        writes ? "the peer's region is for reading only" : "the peer's region is for writing only",
+        writes ? "the peer's memory is for reading only" : "the peer's memory is for writing only",
         writes ? "use memory that the peer allocated with its channel's allocate()"
                : "use memory that the peer allocated with its device's allocate()");
   }
@@ -153,13 +154,13 @@ Result<Alias> ChannelState::alias(const std::shared_ptr<RemoteRegionState>& sour
   FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check(kOperation));
   if (source == nullptr || source->channel() != this) {
     return Status::error(StatusCode::kInvalidArgument, {kOperation, peer_name_},
-                         "the region was not opened through this channel",
-                         "use a region from this channel's lookup() or open()");
+                         "the peer's memory was not opened through this channel",
+                         "use what this channel's lookup() or open() returns");
   }
   const RegionDescriptor& descriptor = source->descriptor();
   if (descriptor.access != Access::kRead) {
     return Status::error(StatusCode::kPermissionDenied, {kOperation, peer_name_},
-                         "the peer's region is for writing only",
+                         "the peer's memory is for writing only",
                          "use memory that the peer allocated with its device's allocate()");
   }
   if (offset > descriptor.length || length > descriptor.length - offset) {

@@ -109,7 +109,7 @@ Status LandingMemory::revoke_all(core::Deadline deadline) {
   if (first.ok() && quarantined_bytes() > 0) {
     first = Status::error(StatusCode::kPeerSilent, {"close the channel", peer_name_},
                           "the peer is in the middle of a write and does not finish it",
-                          "the region's memory is not reused before the peer's process ends");
+                          "the memory is not reused before the peer's process ends");
   }
   return first;
 }

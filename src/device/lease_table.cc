@@ -37,7 +37,8 @@ Result<std::uint64_t> LeaseTable::add(Lease lease, std::string_view peer) {
                              std::to_string(quota_.limit()) + " bytes in " +
                              std::to_string(held_.size()) + " leases, and " +
                              std::to_string(lease.range.bytes) + " more exceed the limit",
-                         "let the peer drop regions and aliases, or raise send_limit_per_peer");
+                         "let the peer drop what it has looked up and its aliases, or raise "
+                         "send_limit_per_peer");
   }
   ++granted_;
   ++last_;

@@ -20,7 +20,7 @@ Status check_name(std::string_view operation, std::string_view name) {
 }
 
 Status NameTable::publish(std::string_view name, PublishedRegion published) {
-  constexpr std::string_view kOperation = "publish a region";
+  constexpr std::string_view kOperation = "publish";
   FARWRITE_RETURN_IF_ERROR(check_name(kOperation, name));
   if (published.description.size() > kMaxDescriptionBytes) {
     return Status::error(

@@ -253,7 +253,8 @@ Result<bool> NotificationInbox::arm(LaneDriver& driver) {
     const bool added = known == loop_bells_.end();
     if (::epoll_ctl(loop_.get(), added ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, bell.fd, &event) != 0) {
       return Status::system_error(StatusCode::kResourceExhausted, {kWait},
-                                  "epoll takes no doorbell", errno, "use wait_notification()");
+                                  "epoll does not take the descriptor", errno,
+                                  "use wait_notification()");
     }
     if (added) {
       loop_bells_.push_back(bell);

@@ -35,7 +35,7 @@ void PeerRequests::expire_parked() {
 }
 
 void PeerRequests::open(const OpenMessage& message) {
-  constexpr std::string_view kOperation = "open a region";
+  constexpr std::string_view kOperation = "open memory";
   const RegionDescriptor& asked = message.descriptor;
   if (asked.device_uuid != device_.uuid() || asked.epoch != device_.epoch()) {
     refuse(message.request,
@@ -47,15 +47,15 @@ void PeerRequests::open(const OpenMessage& message) {
   std::shared_ptr<RegionState> region = device_.regions()->find(asked.region_id);
   if (region == nullptr || region->closed()) {
     refuse(message.request,
-           Status::error(StatusCode::kNotFound, {kOperation}, "the region was closed by its owner",
-                         "ask the peer for another one"));
+           Status::error(StatusCode::kNotFound, {kOperation}, "its owner has closed the memory",
+                         "ask the peer for other memory"));
     return;
   }
   if (region->landing() != nullptr && region->landing() != &landing_) {
-    refuse(message.request,
-           Status::error(StatusCode::kPermissionDenied, {kOperation},
-                         "only another peer may write the region",
-                         "ask the peer for memory that it allocated for this channel"));
+    refuse(
+        message.request,
+        Status::error(StatusCode::kPermissionDenied, {kOperation}, "only another peer may write it",
+                      "ask the peer for memory that it allocated for this channel"));
     return;
   }
   reply_with(message.request, {std::move(region), {}});
@@ -68,8 +68,8 @@ void PeerRequests::reply_with(std::uint64_t request, const PublishedRegion& publ
   reply.description = published.description;
   if (published.region->closed()) {
     reply.status =
-        Status::error(StatusCode::kNotFound, {"open a region"},
-                      "the region was closed by its owner", "ask the peer for another one");
+        Status::error(StatusCode::kNotFound, {"open memory"}, "its owner has closed the memory",
+                      "ask the peer for other memory");
   } else if (published.region->landing() == nullptr) {
     // Landing memory needs no lease: its owner revokes the access before it reuses the memory.
     const RegionDescriptor& descriptor = reply.descriptor;

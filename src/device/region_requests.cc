@@ -25,13 +25,13 @@ Result<ReplyMessage> RegionRequests::look_up_once(std::string_view name,
   message.request = requests_.next();
   message.name = std::string(name);
   message.wait_ms = static_cast<std::uint64_t>(wait / std::chrono::milliseconds(1));
-  return ask(FrameType::kLookup, message.request, message.to_bytes(), deadline, "look a region up");
+  return ask(FrameType::kLookup, message.request, message.to_bytes(), deadline, "look a name up");
 }
 
 Result<ReplyMessage> RegionRequests::open(const RegionDescriptor& descriptor,
                                           core::Deadline deadline) {
   const OpenMessage message{requests_.next(), descriptor};
-  return ask(FrameType::kOpen, message.request, message.to_bytes(), deadline, "open a region");
+  return ask(FrameType::kOpen, message.request, message.to_bytes(), deadline, "open memory");
 }
 
 Result<ReplyMessage> RegionRequests::ask(FrameType type, std::uint64_t request,

@@ -47,13 +47,13 @@ RegionState::~RegionState() {
 }
 
 Status RegionState::close(std::chrono::nanoseconds timeout) {
-  FARWRITE_RETURN_IF_ERROR(fork_guard_.check("close a region"));
+  FARWRITE_RETURN_IF_ERROR(fork_guard_.check("close memory"));
   closed_.store(true);
   if (landing_ == nullptr) return Status();
   const core::Deadline deadline = core::Deadline::after(timeout);
   // The event loop asks without a timeout, and must not wait for a user's thread that has one.
   if (!core::lock_until(revoke_mutex_, deadline)) {
-    return Status::error(StatusCode::kPeerSilent, {"close a region", landing_->peer_name()},
+    return Status::error(StatusCode::kPeerSilent, {"close memory", landing_->peer_name()},
                          "another thread is waiting for the peer to finish its write",
                          "allow more time");
   }

@@ -59,7 +59,7 @@ Status RemoteRegionState::reach(core::Deadline deadline) {
   if (reached()) return Status();
   FARWRITE_RETURN_IF_ERROR(taken_back_);
   if (!core::lock_until(reaching_, deadline)) {
-    return Status::error(StatusCode::kDeadlineExceeded, {"open a region", channel_->peer_name()},
+    return Status::error(StatusCode::kDeadlineExceeded, {"open memory", channel_->peer_name()},
                          "another thread is waiting for the peer's answer", "allow more time");
   }
   const core::Lock lock(reaching_, std::adopt_lock);

@@ -102,7 +102,7 @@ Arena::Implementation::~Implementation() {
   if (options_.quota != nullptr) options_.quota->release(held_back_bytes_.load());
   const std::uint64_t used = used_bytes_.load(std::memory_order_relaxed);
   if (used == 0) return;
-  core::log(core::LogLevel::kWarning, "arena '" + options_.name + "' is destroyed while " +
+  core::log(core::LogLevel::kWarning, "the " + options_.name + " is destroyed while " +
                                           std::to_string(used) + " bytes of it are in use");
 }
 
@@ -334,22 +334,21 @@ Status Arena::Implementation::full(std::uint64_t units) const {
   const ArenaStats now = stats();
   return Status::error(
       StatusCode::kResourceExhausted, {.operation = "allocate"},
-      "arena '" + options_.name + "' is full: " + std::to_string(units * kUnitBytes) +
+      "the " + options_.name + " is full: " + std::to_string(units * kUnitBytes) +
           " bytes requested, " + std::to_string(now.used_bytes) + " of " +
           std::to_string(options_.limit_bytes) + " bytes used, largest free block " +
           std::to_string(std::max(now.largest_free, segments_->range()->largest_gap())) + " bytes" +
           held_back_note(),
-      "free blocks, or raise " + options_.limit_option);
+      "free arrays or other memory of the device, or raise " + options_.limit_option);
 }
 
 Status Arena::Implementation::over_quota(std::uint64_t bytes) const {
   const Quota& quota = *options_.quota;
   return Status::error(StatusCode::kResourceExhausted, {.operation = "allocate"},
-                       "quota '" + quota.name() + "' of arena '" + options_.name + "' refuses " +
-                           std::to_string(bytes) + " bytes: " + std::to_string(quota.in_use()) +
-                           " of " + std::to_string(quota.limit()) + " bytes in use" +
-                           held_back_note(),
-                       "free blocks, or raise the quota '" + quota.name() + "'");
+                       quota.name() + " refuses " + std::to_string(bytes) + " bytes of " +
+                           options_.name + ": " + std::to_string(quota.in_use()) + " of " +
+                           std::to_string(quota.limit()) + " bytes in use" + held_back_note(),
+                       "free arrays or other memory of the device, or raise " + quota.name());
 }
 
 std::string Arena::Implementation::held_back_note() const {
@@ -380,8 +379,8 @@ void Arena::Implementation::count_used(std::uint64_t bytes) {
 
 Result<std::shared_ptr<Arena>> Arena::create(ArenaOptions options) {
   if (options.limit_bytes == 0 || options.segment_bytes == 0) {
-    return Status::error(StatusCode::kInvalidArgument, {.operation = "create arena"},
-                         "arena '" + options.name + "' has a limit or a segment size of 0 bytes",
+    return Status::error(StatusCode::kInvalidArgument, {.operation = "reserve memory"},
+                         "the " + options.name + " has a limit or a segment size of 0 bytes",
                          "set both " + options.limit_option + " and segment_bytes");
   }
   Result<std::unique_ptr<SegmentTable>> segments =

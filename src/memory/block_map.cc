@@ -25,9 +25,9 @@ Result<std::unique_ptr<BlockMap>> BlockMap::create(std::uint64_t range_bytes) {
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (tags == MAP_FAILED) {
     return Status::system_error(
-        StatusCode::kResourceExhausted, {.operation = "create arena"},
+        StatusCode::kResourceExhausted, {.operation = "reserve memory"},
         "no address space for the bookkeeping of " + std::to_string(range_bytes) + " bytes", errno,
-        "lower the arena's limit, or raise `ulimit -v`");
+        "lower send_limit or receive_limit_per_peer, or raise `ulimit -v`");
   }
   // Blocks meet every 64 KiB or so, where a 4 KiB page of tags would mean a fault for each of them.
   (void)::madvise(tags, units * sizeof(Tag), MADV_HUGEPAGE);

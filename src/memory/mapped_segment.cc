@@ -59,9 +59,9 @@ Result<std::shared_ptr<MappedSegment>> MappedSegment::map(core::UniqueFd fd,
   void* const base = ::mmap(nullptr, expected_bytes, protection, MAP_SHARED, fd.get(), 0);
   if (base == MAP_FAILED) {
     if (errno == EPERM || errno == EACCES) {
-      return Status::system_error(StatusCode::kPermissionDenied, kWhere,
-                                  "its owner does not allow writing", errno,
-                                  "map it read-only, or write to a landing segment");
+      return Status::system_error(
+          StatusCode::kPermissionDenied, kWhere, "its owner does not allow writing", errno,
+          "map it read-only, or write to memory that the peer allocated for this channel");
     }
     return Status::system_error(StatusCode::kResourceExhausted, kWhere,
                                 std::to_string(expected_bytes) + " bytes do not fit", errno,

@@ -60,7 +60,7 @@ Status ReceiverState::check() const {
         options_.kind != EdgeKind::kStatic) {
       return Status::error(StatusCode::kUnsupported, {kOpenReceiver},
                            "a tail flag requires a tail at a known place",
-                           "use a static edge, or leave the choice to the channel");
+                           "let the edge be static, or leave the choice to the channel");
     }
   }
   if (options_.kind == EdgeKind::kDynamic) return Status();
@@ -69,7 +69,7 @@ Status ReceiverState::check() const {
                    "use 1 to " + std::to_string(kMaxSlots));
   }
   if (options_.kind == EdgeKind::kBounded && !options_.spec.dims.empty()) {
-    return invalid("a bounded edge was given dims", "give max_bytes");
+    return invalid("it is bounded and was given dims", "give max_bytes");
   }
   return options_.spec.bytes().status();
 }

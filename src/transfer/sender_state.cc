@@ -120,20 +120,21 @@ Status SenderState::check(const TensorSpec& spec, ByteView bytes) const {
   const EdgeRecord& edge = edge_->record;
   if (edge.kind == EdgeKind::kStatic && spec != edge.spec) {
     const bool same_shape = spec.dims == edge.spec.dims;
-    return unfit((same_shape ? std::string("its dtype is not that")
-                             : "its shape is " + shown(spec.dims) + ", not " +
-                                   shown(edge.spec.dims) + " as that") +
-                     " of the static edge \"" + name_ + "\"",
-                 "send what the receiver has announced, or open a bounded or dynamic edge");
+    return unfit(same_shape
+                     ? "its dtype is not the one that the receiver of \"" + name_ + "\" takes"
+                     : "its shape is " + shown(spec.dims) + ", and the receiver of \"" + name_ +
+                           "\" takes " + shown(edge.spec.dims) + " alone",
+                 "send that, or let the receiver open without a shape, as bounded or dynamic");
   }
   if (edge.kind != EdgeKind::kBounded) return Status();
   if (spec.dtype != edge.spec.dtype || spec.item_bytes != edge.spec.item_bytes) {
-    return unfit("the dtype is not that of the bounded edge \"" + name_ + "\"",
-                 "send what the receiver has announced, or open a dynamic edge");
+    return unfit("its dtype is not the one that the receiver of \"" + name_ + "\" takes",
+                 "send that, or let the receiver open without a dtype, as dynamic");
   }
   if (bytes.size > edge.max_bytes) {
     return unfit(std::to_string(bytes.size) + " bytes are more than the " +
-                     std::to_string(edge.max_bytes) + " of the bounded edge \"" + name_ + "\"",
+                     std::to_string(edge.max_bytes) + " that the receiver of \"" + name_ +
+                     "\" takes",
                  "let the receiver open it with a larger max_bytes");
   }
   return Status();

@@ -40,6 +40,10 @@ TEST(Status, LeavesOutWhatIsEmpty) {
   EXPECT_EQ(message({.operation = "read", .peer = "a:1"}, "", "retry"), "read from a:1; retry");
   EXPECT_EQ(message({.operation = "list the segments", .peer = "a:1"}, "", "retry"),
             "list the segments at a:1; retry");
+  EXPECT_EQ(message({.operation = "open memory", .peer = "a:1"}, "", "retry"),
+            "open memory at a:1; retry");
+  EXPECT_EQ(message({.operation = "allocate", .peer = "a:1"}, "", "retry"),
+            "allocate for a:1; retry");
   EXPECT_EQ(message({.operation = "write", .peer = "a:1"}, "", "retry"), "write to a:1; retry");
   EXPECT_EQ(message({.operation = ""}, "gone", "retry"), "gone; retry");
   EXPECT_EQ(message({.operation = ""}, "", ""), "");

@@ -162,7 +162,7 @@ def parse(
         check_size(shape, dtype.itemsize)
         if count_bytes(shape, dtype) > region_bytes:
             raise ValueError(
-                f"shape {shape} of {dtype} needs {count_bytes(shape, dtype)} bytes, and the region"
+                f"shape {shape} of {dtype} needs {count_bytes(shape, dtype)} bytes, and the memory"
                 f" has {region_bytes}"
             )
     except (ValueError, TypeError, KeyError, RecursionError) as error:

@@ -114,7 +114,7 @@ Status make_own_half(std::uint32_t lanes, Attachment& attachment) {
     core::UniqueFd doorbell(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!doorbell.valid()) {
       return Status::system_error(StatusCode::kResourceExhausted, {kAttachOperation, {}, "shm"},
-                                  "no doorbell could be created", errno,
+                                  "no descriptor to wake this side could be created", errno,
                                   "raise the limit of open files (ulimit -n)");
     }
     attachment.own_doorbells.push_back(std::move(doorbell));
@@ -139,7 +139,7 @@ Status take_peer_half(const MailboxGeometry& geometry, core::UniqueFd mailbox,
                       std::vector<core::UniqueFd> doorbells, std::uint32_t lanes,
                       Attachment& attachment) {
   if (!geometry.plausible() || geometry.lanes != lanes || doorbells.size() != lanes) {
-    return broken("the peer's mailbox has an implausible geometry");
+    return broken("the peer's shared memory has an implausible geometry");
   }
   auto peer = PeerMailbox::map(std::move(mailbox), geometry);
   if (!peer.ok()) return peer.status();
@@ -190,7 +190,7 @@ Result<AttachOffer> AttachOffer::decode(Packet packet) {
   offer.proof = message->proof;
   offer.geometry = message->geometry;
   if (!split_fds(packet, offer.mailbox, offer.doorbells)) {
-    return broken("ATTACH came without a mailbox and doorbells");
+    return broken("ATTACH came without its descriptors");
   }
   return offer;
 }
@@ -214,7 +214,7 @@ Result<Attachment> attach_connecting(core::UniqueFd socket, const AttachRequest&
   core::UniqueFd mailbox;
   std::vector<core::UniqueFd> doorbells;
   if (!split_fds(*packet, mailbox, doorbells))
-    return broken("ATTACHED came without a mailbox and doorbells");
+    return broken("ATTACHED came without its descriptors");
   FARWRITE_RETURN_IF_ERROR(take_peer_half(attached->geometry, std::move(mailbox),
                                           std::move(doorbells), request.lanes, attachment));
 

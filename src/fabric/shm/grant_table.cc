@@ -24,10 +24,10 @@ Result<std::uint64_t> GrantTable::grant(const std::shared_ptr<memory::Segment>& 
   } else if (next_unused_row_ < mailbox_.geometry().rows) {
     row = next_unused_row_++;
   } else {
-    return Status::error(StatusCode::kResourceExhausted, {"allocate landing memory", peer, "shm"},
+    return Status::error(StatusCode::kResourceExhausted, {"allocate", peer, "shm"},
                          "all " + std::to_string(mailbox_.geometry().rows) +
-                             " regions that this peer may write are in use",
-                         "close regions, or use fewer and larger ones");
+                             " pieces of memory that the peer may write are in use",
+                         "close some, or use fewer and larger ones");
   }
   const std::uint64_t key = GrantKey{segment->id(), row}.pack();
   live_.emplace(key, region_id);
@@ -70,7 +70,7 @@ Status GrantTable::revoke(std::uint64_t key, std::uint64_t region_id, core::Dead
     return !is_live_locked(key, region_id);  // another thread has seen it settle
   };
   if (!core::poll_until(settled, deadline)) {
-    return Status::error(StatusCode::kPeerSilent, {"close a region", peer, "shm"},
+    return Status::error(StatusCode::kPeerSilent, {"close memory", peer, "shm"},
                          "the peer is in the middle of a write and does not finish it",
                          "the memory stays quarantined until the write or the peer's process ends");
   }

@@ -14,7 +14,7 @@
 namespace farwrite::fabric::shm {
 namespace {
 
-constexpr std::string_view kOpenRegion = "open a region";
+constexpr std::string_view kOpenMemory = "open memory";
 constexpr std::string_view kUnknownPacket = "an unknown packet on the unix socket";
 
 // The ids come from the peer, so what it can make us remember is bounded.
@@ -53,13 +53,13 @@ template <typename Message>
 Status send_exchange(int socket, const Message& message, const std::vector<int>& fds,
                      core::Deadline deadline) {
   const std::vector<std::byte> bytes = core::to_bytes(message);
-  return send_packet(socket, {bytes.data(), bytes.size()}, fds, deadline, kOpenRegion);
+  return send_packet(socket, {bytes.data(), bytes.size()}, fds, deadline, kOpenMemory);
 }
 
 template <typename Message>
 Result<Message> read_exchange(const Packet& packet, std::string_view peer) {
   return core::from_bytes<Message>({packet.bytes.data(), packet.bytes.size()},
-                                   {.operation = kOpenRegion, .fabric = "shm", .peer = peer});
+                                   {.operation = kOpenMemory, .fabric = "shm", .peer = peer});
 }
 
 }  // namespace
@@ -113,7 +113,7 @@ Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::obtain(std::uint
   if (imports_.size() >= kMaxSegments && !imports_.contains(segment_id)) {
     std::erase_if(imports_, [](const auto& entry) { return entry.second.forgotten(); });
     if (imports_.size() >= kMaxSegments) {
-      return Status::error(StatusCode::kResourceExhausted, {kOpenRegion, peer_, "shm"},
+      return Status::error(StatusCode::kResourceExhausted, {kOpenMemory, peer_, "shm"},
                            "the peer has named too many segments", "restart the peer");
     }
   }
@@ -163,7 +163,7 @@ Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::obtain_locked(
       continue;  // the answer may have come meanwhile
     }
     if (deadline.expired()) {
-      return Status::error(StatusCode::kDeadlineExceeded, {kOpenRegion, peer_, "shm"},
+      return Status::error(StatusCode::kDeadlineExceeded, {kOpenMemory, peer_, "shm"},
                            "the peer did not hand over its memory in time",
                            "check that the peer is not stopped, or allow more time");
     }
@@ -194,10 +194,10 @@ Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::map(Answer answe
   const core::Unlock unlocked(mutex_);
   FARWRITE_RETURN_IF_ERROR(answer.refused);
   if (!answer.found) {
-    return Status::error(StatusCode::kNotFound, {kOpenRegion, peer_, "shm"},
+    return Status::error(StatusCode::kNotFound, {kOpenMemory, peer_, "shm"},
                          "the peer has no such memory for this process, or no longer",
-                         "ask for a fresh descriptor; only the peer that landing memory was "
-                         "allocated for can open it");
+                         "ask for a fresh descriptor; what a channel allocated, its one peer alone "
+                         "can open");
   }
   if (!answer.gpu.has_value()) {
     return memory::MappedSegment::map(std::move(answer.fd), answer.bytes, answer.writable,
@@ -219,7 +219,7 @@ void SegmentExchange::fail(const Status& reason) {
 
 void SegmentExchange::on_readable() {
   bool fds_missing = false;
-  auto packet = receive_packet(socket_.get(), core::Deadline::after({}), kOpenRegion, &fds_missing);
+  auto packet = receive_packet(socket_.get(), core::Deadline::after({}), kOpenMemory, &fds_missing);
   if (!packet.ok()) {
     if (packet.status().code() == StatusCode::kDeadlineExceeded) return;  // a spurious wake-up
     end(packet.status());
@@ -232,7 +232,7 @@ void SegmentExchange::on_readable() {
   Result<AnswerMessage> message = read_exchange<AnswerMessage>(*packet, peer_);
   if (!message.ok()) return end(message.status());
   if (message->found && packet->fds.size() != 1 && !fds_missing) {
-    return end(Status::error(StatusCode::kProtocolError, {kOpenRegion, peer_, "shm"},
+    return end(Status::error(StatusCode::kProtocolError, {kOpenMemory, peer_, "shm"},
                              kUnknownPacket, "run the same Farwrite release on both sides"));
   }
   Answer answer;
@@ -242,7 +242,7 @@ void SegmentExchange::on_readable() {
   if (message->on_gpu) answer.gpu = message->gpu;
   if (fds_missing && ask_again(message->segment)) return;
   if (fds_missing) {
-    answer.refused = no_room_for_fds(kOpenRegion);  // the channel lives on
+    answer.refused = no_room_for_fds(kOpenMemory);  // the channel lives on
   } else if (answer.found) {
     answer.fd = std::move(packet->fds.front());
   }
@@ -289,7 +289,7 @@ void SegmentExchange::answer(std::uint32_t segment_id) {
   // A peer that does not read its answers must not hold the loop up.
   const Status sent = send_exchange(socket_.get(), message, fds, core::Deadline::after({}));
   if (sent.code() == StatusCode::kDeadlineExceeded) {
-    end(Status::error(StatusCode::kProtocolError, {kOpenRegion, peer_, "shm"},
+    end(Status::error(StatusCode::kProtocolError, {kOpenMemory, peer_, "shm"},
                       "the peer requests memory and does not read the answers",
                       "restart the peer"));
   } else if (!sent.ok()) {

@@ -378,8 +378,8 @@ void ShmLane::end(const Status& reason) {
 void ShmLane::ring_own() { ring(own_doorbell_); }
 
 Status ShmLane::closed_by_owner() const {
-  return link_.error(StatusCode::kFailedPrecondition, "write", "the region was closed by its owner",
-                     "ask the peer for another region");
+  return link_.error(StatusCode::kFailedPrecondition, "write", "its owner has closed the memory",
+                     "ask the peer for other memory");
 }
 
 Status ShmLane::corrupt_ring() const {

@@ -73,7 +73,7 @@ Result<std::shared_ptr<RemoteWindow>> ShmLink::import(const RegionDescriptor& de
       std::find_if(descriptor.keys.begin(), descriptor.keys.end(),
                    [](const FabricKey& key) { return key.fabric == FabricKind::kShm; });
   if (shm_key == descriptor.keys.end()) {
-    return error(StatusCode::kUnavailable, "open a region", "the descriptor has no key for shm",
+    return error(StatusCode::kUnavailable, "open memory", "the descriptor has no key for shm",
                  "ask its owner for a descriptor that was made while shm was in use");
   }
   const GrantKey key = GrantKey::unpack(shm_key->key);
@@ -81,13 +81,13 @@ Result<std::shared_ptr<RemoteWindow>> ShmLink::import(const RegionDescriptor& de
   if (!segment.ok()) return segment.status();
   const std::uint64_t bytes = (*segment)->bytes();
   if (descriptor.offset > bytes || descriptor.length > bytes - descriptor.offset) {
-    return error(StatusCode::kOutOfRange, "open a region",
+    return error(StatusCode::kOutOfRange, "open memory",
                  "the descriptor ends past the peer's memory", "ask its owner for a fresh one");
   }
   GrantRow* row = nullptr;
   if (descriptor.access == Access::kWrite) {
     if (!(*segment)->writable() || key.row >= peer_mailbox_.view.geometry().rows) {
-      return error(StatusCode::kPermissionDenied, "open a region",
+      return error(StatusCode::kPermissionDenied, "open memory",
                    "the descriptor asks for writing, and the peer's memory is read-only",
                    "write to memory that the peer allocated for this channel");
     }

@@ -64,7 +64,7 @@ Result<std::uint64_t> TcpLink::grant(const std::shared_ptr<memory::Segment>& seg
                                      std::uint64_t offset, std::uint64_t length,
                                      std::uint64_t /*region_id*/) {
   if (!inside(offset, length, 0, segment->bytes())) {
-    return error(StatusCode::kOutOfRange, "grant", "the bytes leave their landing segment",
+    return error(StatusCode::kOutOfRange, "grant", "the bytes leave their segment",
                  "stay inside the segment");
   }
   const core::Lock lock(grants_mutex_);
@@ -91,7 +91,7 @@ Result<std::shared_ptr<RemoteWindow>> TcpLink::import(const RegionDescriptor& de
       std::find_if(descriptor.keys.begin(), descriptor.keys.end(),
                    [](const FabricKey& entry) { return entry.fabric == FabricKind::kTcp; });
   if (key == descriptor.keys.end()) {
-    return error(StatusCode::kUnavailable, "open a region", "the descriptor has no key for tcp",
+    return error(StatusCode::kUnavailable, "open memory", "the descriptor has no key for tcp",
                  "ask its owner for a descriptor that was made while tcp was in use");
   }
   auto window = std::make_shared<TcpWindow>();
@@ -111,13 +111,13 @@ Result<Destination> TcpLink::reach_write(const FrameHeader& header) const {
     }
     const bool once = (header.key & ~kGrantBit) <= last_grant_;
     return error(once ? StatusCode::kFailedPrecondition : StatusCode::kNotFound, "write",
-                 once ? "the region was closed by its owner" : "the peer has no such region",
-                 "ask the peer for another region");
+                 once ? "its owner has closed the memory" : "the peer has no such memory",
+                 "ask the peer for other memory");
   }
   const Grant& grant = found->second;
   if (!inside(header.offset, header.length, grant.offset, grant.length)) {
-    return error(StatusCode::kOutOfRange, "write", "the bytes leave the region",
-                 "stay inside the region");
+    return error(StatusCode::kOutOfRange, "write", "the bytes leave the peer's memory",
+                 "stay inside it");
   }
   return Destination{grant.segment->base() + header.offset, header.key, grant.segment};
 }
@@ -127,7 +127,7 @@ Result<Destination> TcpLink::reach_read(const FrameHeader& header) const {
     return error(StatusCode::kUnavailable, "read", "the channel has ended", "connect again");
   }
   if ((header.key & kGrantBit) != 0) {
-    return error(StatusCode::kPermissionDenied, "read", "the peer's region is for writing only",
+    return error(StatusCode::kPermissionDenied, "read", "the peer's memory is for writing only",
                  "use memory that the peer allocated with its device's allocate()");
   }
   std::shared_ptr<memory::Segment> segment = exports_->find(header.key);
@@ -137,12 +137,12 @@ Result<Destination> TcpLink::reach_read(const FrameHeader& header) const {
   }
   if (!inside(header.offset, header.length, 0, segment->bytes())) {
     return error(StatusCode::kOutOfRange, "read", "the bytes leave the peer's memory",
-                 "stay inside the region");
+                 "stay inside it");
   }
   if (observer_ == nullptr || !observer_->may_read(header.key, header.offset, header.length)) {
     return error(StatusCode::kPermissionDenied, "read",
                  "the reader holds no lease on all of these bytes",
-                 "read through a RemoteRegion, and keep it until the read has ended");
+                 "read what lookup() or open() returned, and keep it until the read has ended");
   }
   std::byte* const data = segment->base() + header.offset;
   return Destination{data, 0, std::move(segment)};

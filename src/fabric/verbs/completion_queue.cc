@@ -71,9 +71,9 @@ Meaning meaning_of(ibv_wc_status status) {
               kSameVersion};
     case IBV_WC_REM_ACCESS_ERR:
       return {StatusCode::kPermissionDenied,
-              "the peer's adapter denies access: the peer's region was closed while the operation "
-              "was in flight, or the operation leaves the region",
-              "do not use a region of a peer that has closed it; the channel has ended, connect "
+              "the peer's adapter denies access: the peer's memory was closed while the operation "
+              "was in flight, or the operation leaves it",
+              "do not use memory of a peer that has closed it; the channel has ended, connect "
               "again"};
     case IBV_WC_REM_OP_ERR:
       return {StatusCode::kUnavailable,

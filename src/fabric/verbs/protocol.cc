@@ -118,7 +118,7 @@ struct Revocation {
 
   template <typename Wire>
   void fields(Wire& wire) {
-    wire(core::list<std::uint32_t>(regions, kMaxRevokedAtOnce, "a revocation of too many regions"));
+    wire(core::list<std::uint32_t>(regions, kMaxRevokedAtOnce, "a revocation of too much at once"));
   }
 };
 
@@ -130,7 +130,7 @@ std::vector<std::byte> regions_to_bytes(const std::vector<std::uint64_t>& region
 
 Result<std::vector<std::uint64_t>> regions_from_bytes(ByteView bytes) {
   Result<Revocation> revocation =
-      core::from_bytes<Revocation>(bytes, reading("revoke regions", core::TailBytes::kRejected));
+      core::from_bytes<Revocation>(bytes, reading("revoke access", core::TailBytes::kRejected));
   if (!revocation.ok()) return revocation.status();
   return std::move(revocation->regions);
 }

@@ -41,8 +41,8 @@ Status locking_denied(const RegistrationRequest& request, int error_number) {
     return Status::system_error(StatusCode::kResourceExhausted, {name_of(request), "", "verbs"},
                                 "memory or the adapter's tables of registrations are exhausted",
                                 error_number,
-                                "register less at once: larger and fewer pieces, smaller arenas "
-                                "(send_limit, receive_limit)");
+                                "register less at once: larger and fewer pieces, a lower "
+                                "send_limit and receive_limit");
   }
   std::string cause = "this process may lock " + std::to_string(limit.rlim_cur / 1024) +
                       " KiB of memory (`ulimit -l`), and " + bytes_text(request.memory.size);
@@ -401,23 +401,21 @@ Status registration_error(const RegistrationRequest& request, int error_number) 
     case EPERM:
       return locking_denied(request, error_number);
     case EFAULT:
-      return fail(
-          StatusCode::kInvalidArgument,
-          request.writable
-              ? "the memory is not mapped as a whole, is read-only, or belongs to a mapped "
-                "file or a device"
-              : "the memory is not mapped as a whole, or belongs to a mapped file or a "
-                "device",
-          "use ordinary memory: copy a mapped file's bytes into an array or into a region of "
-          "the device first");
+      return fail(StatusCode::kInvalidArgument,
+                  request.writable
+                      ? "the memory is not mapped as a whole, is read-only, or belongs to a mapped "
+                        "file or a device"
+                      : "the memory is not mapped as a whole, or belongs to a mapped file or a "
+                        "device",
+                  "use ordinary memory: copy a mapped file's bytes into an array or memory of the "
+                  "device first");
     case EOPNOTSUPP:
     case EINVAL:
       return fail(
           StatusCode::kUnsupported,
           "the adapter or the kernel cannot register this kind of memory (a file on a DAX or "
           "network file system, a device's memory)",
-          "use ordinary memory: copy the bytes into an array or into a region of the device "
-          "first");
+          "use ordinary memory: copy the bytes into an array or memory of the device first");
     case ENOSPC:
     case EAGAIN:
       return fail(StatusCode::kResourceExhausted, "the adapter's tables of registrations are full",

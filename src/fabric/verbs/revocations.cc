@@ -32,10 +32,9 @@ Status GrantedRegions::revoke(std::uint64_t region, core::Deadline deadline) {
     if (now == regions_.end()) return Status();  // another thread waited for the same
     if (now->second == Stage::kSettled) break;
     if (deadline.expired()) {
-      return Status::error(
-          StatusCode::kPeerSilent, {"close a region", peer_name_, "verbs"},
-          "the peer has not confirmed that it no longer writes to the region",
-          "allow more time; the region's memory is not reused before the confirmation");
+      return Status::error(StatusCode::kPeerSilent, {"close memory", peer_name_, "verbs"},
+                           "the peer has not confirmed that it no longer writes there",
+                           "allow more time; the memory is not reused before the confirmation");
     }
     settled_.wait_for(mutex_, std::min(deadline.remaining(), kLookAround));
   }
@@ -83,8 +82,8 @@ void GrantedRegions::settle_all() {
 Status ImportedRegions::add(std::uint64_t region, const std::shared_ptr<VerbsWindow>& window) {
   const core::Lock lock(mutex_);
   if (gone_.contains(region)) {
-    return Status::error(StatusCode::kFailedPrecondition, {"open a region", "", "verbs"},
-                         "the region was closed by its owner", "ask the peer for another region");
+    return Status::error(StatusCode::kFailedPrecondition, {"open memory", "", "verbs"},
+                         "its owner has closed the memory", "ask the peer for other memory");
   }
   auto& windows = windows_[region];
   std::erase_if(windows, [](const auto& weak) { return weak.expired(); });

@@ -89,7 +89,7 @@ Result<std::uint64_t> VerbsLink::grant(const std::shared_ptr<memory::Segment>& s
                                        std::uint64_t offset, std::uint64_t length,
                                        std::uint64_t region_id) {
   if (offset > segment->bytes() || length > segment->bytes() - offset) {
-    return error(StatusCode::kOutOfRange, "grant", "the bytes leave their landing segment",
+    return error(StatusCode::kOutOfRange, "grant", "the bytes leave their segment",
                  "stay inside the segment");
   }
   unsigned access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
@@ -140,7 +140,7 @@ Result<std::shared_ptr<RemoteWindow>> VerbsLink::import(const RegionDescriptor& 
       std::find_if(descriptor.keys.begin(), descriptor.keys.end(),
                    [](const FabricKey& entry) { return entry.fabric == FabricKind::kVerbs; });
   if (key == descriptor.keys.end()) {
-    return error(StatusCode::kUnavailable, "open a region", "the descriptor has no key for verbs",
+    return error(StatusCode::kUnavailable, "open memory", "the descriptor has no key for verbs",
                  "ask its owner for a descriptor that was made while verbs was in use");
   }
   const SegmentKey segment = SegmentKey::unpack(key->key);

@@ -36,7 +36,7 @@ def descriptors():
     kept = 0
     for entry in os.listdir("/proc/self/fd"):
         with contextlib.suppress(FileNotFoundError):  # the folder's own, closed by now
-            kept += not os.readlink(f"/proc/self/fd/{entry}").startswith("/memfd:landing memory")
+            kept += not os.readlink(f"/proc/self/fd/{entry}").startswith("/memfd:receive memory")
     return kept
 
 
