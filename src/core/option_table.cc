@@ -177,8 +177,6 @@ constexpr std::array kDeviceOptions = {
 
 constexpr std::array<std::string_view, 3> kAllocations = {"unified", "traced", "off"};
 constexpr std::array<std::string_view, 2> kTracings = {"auto", "always"};
-constexpr std::array<std::string_view, 7> kBrokenRoutes = {"none",    "unmet",   "unknown", "stock",
-                                                           "refused", "unclear", "late"};
 
 constexpr std::array kPluginOptions = {
     Option{"--allocation", "FARWRITE_TF_ALLOCATION", kInPlugin | kInCommands, kChoice, nullptr,
@@ -202,12 +200,6 @@ constexpr std::array kPluginOptions = {
            "When it exits, each process writes its counters to FILE.<pid>.json and its edges to"
            " FILE.<pid>.edges.",
            {}, "none"},
-    Option{"", "FARWRITE_TF_TEST_ROUTE", kInTests, kChoice, nullptr,
-           "The stage at which every route of the process fails. unmet: the peer cannot be called."
-           " unknown: nor has it introduced itself. stock: it answers as a task without the"
-           " plug-in. refused: there is no channel. unclear: nothing decides about the channel."
-           " late: the meeting takes 15 s.",
-           {}, "none", kBrokenRoutes},
 };
 
 constexpr std::array kGrpcOptions = {

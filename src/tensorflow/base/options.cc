@@ -20,7 +20,6 @@ struct Read {
              {"FARWRITE_TF_TRACING", &options.tracing},
              {"FARWRITE_TF_LANDING", &landing},
              {"FARWRITE_TF_CONTROL", &control},
-             {"FARWRITE_TF_TEST_ROUTE", &options.broken_route},
          }) {
       const char* text = "";
       const FwStatus read(fw_read_option(variable, &text));

@@ -10,11 +10,10 @@
 namespace farwrite::plugin {
 
 struct Options {
-  std::string_view allocation;    // "unified", "traced" or "off"; see memory/arena_allocator.h
-  std::string_view tracing;       // "auto", or "always": tracing never ends
-  std::string_view broken_route;  // for tests: the stage at which every route fails, or "none"
-  bool control = true;            // whether its calls of every step go over Farwrite
-  bool landing = true;            // whether this process pushes tensors into slots
+  std::string_view allocation;  // "unified", "traced" or "off"; see memory/arena_allocator.h
+  std::string_view tracing;     // "auto", or "always": tracing never ends
+  bool control = true;          // whether its calls of every step go over Farwrite
+  bool landing = true;          // whether this process pushes tensors into slots
 };
 
 // kInvalidArgument names the variable that cannot be read, and what it may be.

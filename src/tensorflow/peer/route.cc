@@ -1,8 +1,5 @@
 #include "peer/route.h"
 
-#include <string_view>
-
-#include "base/options.h"
 #include "base/remote_error.h"
 #include "base/work_queue.h"
 #include "core/mutex.h"
@@ -40,10 +37,6 @@ bool is_stock_answer(const absl::Status& status) {
          absl::IsUnimplemented(status) || absl::IsNotFound(status);
 }
 
-// Whether a test has every route fail at this stage, on this side alone.
-bool broken(std::string_view stage) { return options().broken_route == stage; }
-constexpr std::int64_t kLate = 15'000'000;  // us
-
 // The incarnation of the task's first device, as the session knows it, or 0.
 std::uint64_t server_of(tf::WorkerSession& session, const std::string& task) {
   if (session.remote_device_mgr() == nullptr) return 0;
@@ -51,12 +44,6 @@ std::uint64_t server_of(tf::WorkerSession& session, const std::string& task) {
   const absl::Status found =
       session.remote_device_mgr()->LookupDevice(task + "/device:CPU:0", &device);
   return found.ok() ? device->attributes().incarnation() : 0;
-}
-
-absl::Status broken_meeting(const absl::Status& status) {
-  if (broken("unmet") || broken("unknown")) return absl::UnavailableError("broken by a test");
-  if (broken("stock")) return absl::UnimplementedError("broken by a test");
-  return status;
 }
 
 }  // namespace
@@ -169,19 +156,14 @@ void Routes::meet(std::shared_ptr<Route> route, Cache cache, const std::string& 
   introduction.server = server_;
   introduction.process = peers_.own();
   write_request(introduction, &call->request);
-  const absl::Status begun = begin(
-      call, std::move(cache), route->task(),
-      [self = shared_from_this(), call, own, route, attempts](const absl::Status& status) {
-        // Not here: the caller may hold locks, or this be a thread of gRPC's.
-        const auto go_on = [self, call, own, route, status, attempts] {
-          self->met(route, call->cache, own, broken_meeting(status), call->response, attempts);
-        };
-        if (broken("late")) {
-          tf::Env::Default()->SchedClosureAfter(kLate, go_on);
-        } else {
-          WorkQueue::of_process().submit(go_on);
-        }
-      });
+  const absl::Status begun =
+      begin(call, std::move(cache), route->task(),
+            [self = shared_from_this(), call, own, route, attempts](const absl::Status& status) {
+              // Not here: the caller may hold locks, or this be a thread of gRPC's.
+              WorkQueue::of_process().submit([self, call, own, route, status, attempts] {
+                self->met(route, call->cache, own, status, call->response, attempts);
+              });
+            });
   if (!begun.ok()) route->fail(begun);
 }
 
@@ -258,7 +240,6 @@ void Routes::met(const std::shared_ptr<Route>& route, const Cache& cache, const 
 }
 
 bool Routes::reach_introduced(const std::shared_ptr<Route>& route) {
-  if (broken("unknown")) return false;
   Introduction peer;
   {
     const core::Lock lock(mutex_);
@@ -275,13 +256,7 @@ bool Routes::reach_introduced(const std::shared_ptr<Route>& route) {
 
 void Routes::reach(const std::shared_ptr<Route>& route, const Introduction& peer) {
   const bool forced = peers_.fabric_is_forced();
-  peers_.reach(route->task(), peer.process, [route, peer, forced](const Reach& actual) {
-    Reach reach = actual;
-    if (broken("refused") || broken("unclear")) {
-      reach = Reach();
-      reach.unclear = broken("unclear");
-      reach.refusal = "broken by a test";
-    }
+  peers_.reach(route->task(), peer.process, [route, peer, forced](const Reach& reach) {
     route->server_ = peer.server;
     route->reach_ = reach;
     const bool push = reach.loopback || reach.process != nullptr;

@@ -81,7 +81,26 @@ def started(
     )
 
 
-class Task:
+class Answering:
+    """A process that answers each line on its standard input with one of JSON."""
+
+    process: subprocess.Popen[str]
+
+    def ask(self, what: str) -> Any:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(f"{what}\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+class Task(Answering):
     """One server process."""
 
     def __init__(
@@ -108,12 +127,6 @@ class Task:
         answer: dict[str, Any] = self.ask("stats")
         return answer
 
-    def ask(self, what: str) -> Any:
-        assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.write(f"{what}\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
-
     def signal(self, number: int) -> None:
         self.process.send_signal(number)
 
@@ -121,18 +134,32 @@ class Task:
         """Stop the process with SIGSTOP, until SIGCONT."""
         stop(self.process.pid)
 
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
-            if pipe is not None:
-                pipe.close()
+
+class Relays(Answering):
+    """A process with a relay for each caller and callee of `faults`."""
+
+    def __init__(
+        self, faults: Mapping[tuple[str, str], str], tasks: Mapping[str, str], log: Path
+    ) -> None:
+        relays = [(tasks[callee], fault) for (_, callee), fault in faults.items()]
+        with log.open("ab") as output:
+            self.process = started("relay.py", [json.dumps(relays)], {}, output)
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, f"the relays did not start:\n{log.read_text()}"
+        self.addresses = dict(zip(faults, json.loads(line), strict=True))
+
+    def meetings(self) -> dict[tuple[str, str], int]:
+        """Count the meetings that came to each relay."""
+        return dict(zip(self.addresses, self.ask("meetings"), strict=True))
 
 
 class Cluster:
     """Tasks of several jobs.
 
-    `protocols`, `environments` and `hosts` may give one task, "ps0", others than the rest.
+    `protocols`, `environments` and `hosts` may give one task, "ps0", others than the rest. With
+    `relays`, {("ps0", "worker0"): "unmet"}, ps0 calls worker0 at a relay with this fault of
+    programs/relay.py. The caller "client" stands for all programs.
     """
 
     def __init__(
@@ -144,6 +171,7 @@ class Cluster:
         protocols: Mapping[str, str] | None = None,
         environments: Mapping[str, Mapping[str, str]] | None = None,
         hosts: Mapping[str, Host] | None = None,
+        relays: Mapping[tuple[str, str], str] | None = None,
     ) -> None:
         self.folder = folder
         self.protocol = protocol
@@ -158,7 +186,15 @@ class Cluster:
         }
         self.tasks: dict[str, Task] = {}
         self.clients: list[subprocess.Popen[str]] = []
+        self.relays: Relays | None = None
         try:
+            if relays:
+                tasks = {
+                    f"{job}{n}": address
+                    for job, addresses in self.addresses.items()
+                    for n, address in enumerate(addresses)
+                }
+                self.relays = Relays(relays, tasks, folder / "relays.log")
             for job, count in jobs.items():
                 for index in range(count):
                     self.start(job, index)
@@ -171,10 +207,23 @@ class Cluster:
     def host(self, task: str) -> Host:
         return self.hosts.get(task, HERE)
 
+    def meetings(self) -> dict[tuple[str, str], int]:
+        """Count the meetings that came to each relay."""
+        assert self.relays is not None
+        return self.relays.meetings()
+
+    def addresses_for(self, caller: str) -> dict[str, list[str]]:
+        """Name the addresses at which a task, or "client", calls the tasks."""
+        relayed = self.relays.addresses if self.relays is not None else {}
+        return {
+            job: [relayed.get((caller, f"{job}{n}"), own) for n, own in enumerate(addresses)]
+            for job, addresses in self.addresses.items()
+        }
+
     def start(self, job: str, index: int) -> Task:
         name = f"{job}{index}"
         task = Task(
-            self.addresses,
+            self.addresses_for(name),
             job,
             index,
             self.protocols.get(name, self.protocol),
@@ -189,7 +238,8 @@ class Cluster:
         self, program: str, *arguments: str, host: Host = HERE
     ) -> subprocess.Popen[str]:
         """Start programs/`program` as a client; it prints JSON as its last line."""
-        arguments = (self.protocol, json.dumps(self.addresses), *arguments)
+        addresses = json.dumps(self.addresses_for("client"))
+        arguments = (self.protocol, addresses, *arguments)
         client = started(program, arguments, self.environment, subprocess.PIPE, host)
         self.clients.append(client)
         return client
@@ -213,6 +263,8 @@ class Cluster:
             if task.process.poll() is None:
                 task.signal(signal.SIGCONT)
             task.kill()
+        if self.relays is not None:
+            self.relays.kill()
 
 
 def finish(client: subprocess.Popen[str], seconds: float = 100) -> Any:
@@ -236,8 +288,9 @@ def cluster(
     protocols: Mapping[str, str] | None = None,
     environments: Mapping[str, Mapping[str, str]] | None = None,
     hosts: Mapping[str, Host] | None = None,
+    relays: Mapping[tuple[str, str], str] | None = None,
 ) -> Iterator[Cluster]:
-    made = Cluster(folder, jobs, protocol, environment, protocols, environments, hosts)
+    made = Cluster(folder, jobs, protocol, environment, protocols, environments, hosts, relays)
     try:
         yield made
     finally:

@@ -11,8 +11,13 @@ from faults import go_on, wait_for
 
 from processes import wait_until
 
-# Where a route may fail on one side alone; FARWRITE_TF_TEST_ROUTE.
+# Where the route of a ps to worker 0 may fail on that side alone.
 STAGES = ("unmet", "unknown", "stock", "refused", "unclear", "late")
+# How the receiver's step then fails: it cannot call its sender, or has no verdict.
+FAILURES = {
+    "unknown": "cannot exchange handshakes with /job:worker/replica:0/task:0",
+    "unclear": "the peer announced a connection and did not connect",
+}
 SIZE = 40_000
 
 
@@ -37,9 +42,11 @@ def test_tasks_may_leave_the_cluster_come_back_and_be_replaced(tmp_path: Path) -
 def test_a_receive_ends_though_the_cluster_changes_while_its_sender_cannot_push(
     tmp_path: Path,
 ) -> None:
-    cannot = {"worker1": {"FARWRITE_TF_TEST_ROUTE": "unknown"}}
-    with cluster(tmp_path, {"worker": 3}, FARWRITE, environments=cannot) as made:
+    # The client hides its address, and does not introduce itself to worker 1.
+    relays = {("client", "worker1"): "renamed"}
+    with cluster(tmp_path, {"worker": 3}, FARWRITE, relays=relays) as made:
         result = made.run("changing.py", "pending")
+        assert made.meetings()["client", "worker1"] > 0
         assert result["values"][0] == 4.0 * 300_000
         # By the cluster that the receive began with, after that was replaced.
         assert result["plugin"]["route_questions"] > 0
@@ -62,21 +69,28 @@ def test_servers_of_one_process_reach_a_client_there_that_hides_its_address(
 def test_a_route_that_fails_on_one_side_alone_ends_no_step_without_an_error(
     tmp_path: Path,
 ) -> None:
-    broken = {f"ps{n}": {"FARWRITE_TF_TEST_ROUTE": stage} for n, stage in enumerate(STAGES)}
+    relays = {(f"ps{n}", "worker0"): stage for n, stage in enumerate(STAGES)}
+    # A ps that cannot call the worker, which does not introduce itself either.
+    unknown = f"ps{STAGES.index('unknown')}"
+    relays[unknown, "worker0"] = "unmet"
+    relays["worker0", unknown] = "renamed"
     jobs = {"ps": len(STAGES), "worker": 1}
-    with cluster(tmp_path, jobs, FARWRITE, environments=broken) as made:
+    with cluster(tmp_path, jobs, FARWRITE, relays=relays) as made:
         results: dict[str, Any] = made.run("one_way.py", seconds=240)
         right = [[SIZE + 2.0, 2.0 * SIZE + 4.0, 8.0]] * 3
         for n, stage in enumerate(STAGES):
             assert results[f"from ps{n}"] == right, f"the sender's route fails: {stage}"
-        # A receiver that cannot call its sender, or has no verdict, fails as with stock gRPC.
         for n, stage in enumerate(STAGES):
             result = results[f"to ps{n}"]
-            if stage not in ("unmet", "unknown", "unclear") or result == right:
+            if stage not in FAILURES:
                 assert result == right, f"the receiver's route fails: {stage}"
                 continue
-            assert result[0] == "UnavailableError"
+            assert result[0] == "UnavailableError", result
             assert "remote target /job:worker/replica:0/task:0" in result[1]
+            assert FAILURES[stage] in result[1]
+        assert all(made.meetings().values()), made.meetings()
+        for stage in ("stock", "refused"):
+            assert made.tasks[f"ps{STAGES.index(stage)}"].stats()["pulls_stock_peer"] > 0
         receiver = made.tasks["worker0"].stats()
         assert receiver["route_questions"] > 0
         assert receiver["pulls_unpushed"] > 0
