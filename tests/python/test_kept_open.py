@@ -1,4 +1,4 @@
-"""An object keeps open what it works through, also where the program keeps that object alone."""
+"""An object keeps open what it works through, even when the program keeps that object alone."""
 
 from __future__ import annotations
 

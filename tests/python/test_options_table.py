@@ -394,7 +394,7 @@ def test_a_value_that_the_library_refuses_is_shown_with_its_reason(
     printed = capsys.readouterr().out
     shown = rf"\n    {variable}={re.escape(text)}\n        refused: .*{reason}"
     assert re.search(shown, printed), printed
-    assert printed.count("refused: ") == 1
+    assert printed.count("\n        refused: ") == 1
     assert cli.main(["options", "--json"]) == 1
     refused = {row["set"]: row["refused"] for row in json.loads(capsys.readouterr().out)}
     assert re.search(reason, refused[text])

@@ -29,7 +29,7 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the subcommand ``options``."""
     parser = subparsers.add_parser(
         "options",
-        help="list every option and its environment variable, and check those that are set",
+        help="list every option, and check what the environment sets",
         description="Print every option: keyword or command-line option, environment variable,"
         " where it works, type, default and meaning. Then print the options that the environment"
         " sets, and why a value is refused. The status is 1 if one is.",

@@ -46,6 +46,7 @@ def test_a_model_that_is_not_there_is_asked_of_its_publisher(
         box.subscribe("policy", timeout=timeout)
 
 
+@pytest.mark.parametrize("box_server", ["shm"], indirect=True)  # tcp reads it, and holds no buffer
 def test_a_reader_without_a_buffer_is_told_of_models_and_arrays(
     policy: fw.box.Publisher, box: fw.box.Client
 ) -> None:
