@@ -25,7 +25,7 @@ class Completion(Handle, elsewhere="wait for the operation here, and send the ou
 
     __slots__ = ("_native", "_works_through")
 
-    def __init__(self, native: _farwrite.Completion, works_through: object) -> None:
+    def __init__(self, native: _farwrite.Completion, works_through: object = None) -> None:
         self._native = native
         self._works_through = works_through  # whose end would cancel the operation
 
@@ -73,5 +73,5 @@ class Completion(Handle, elsewhere="wait for the operation here, and send the ou
         return f"<Completion {'done' if self.done() else 'under way'}>"
 
 
-SUCCEEDED = Completion(_farwrite.Completion(), None)
+SUCCEEDED = Completion(_farwrite.Completion())
 """Of every operation that had succeeded when its call returned."""
