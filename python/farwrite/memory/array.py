@@ -184,7 +184,7 @@ class RemoteArray(Handle, elsewhere="look it up in the other process: channel.lo
         self._name = name
         self._shape = shape
         self._dtype = dtype
-        if dtype.kind in "?biufc" and dtype.isnative:  # the dtypes that have one format alone
+        if dtype.isbuiltin == 1 and dtype.isnative and dtype.kind in "biufc":  # has one format
             region.lay_out(np.empty(0, dtype).data.format, dtype.itemsize, shape)
 
     @property
