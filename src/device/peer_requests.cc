@@ -47,7 +47,7 @@ void PeerRequests::open(const OpenMessage& message) {
   std::shared_ptr<RegionState> region = device_.regions()->find(asked.region_id);
   if (region == nullptr || region->closed()) {
     refuse(message.request,
-           Status::error(StatusCode::kNotFound, {kOperation}, "its owner has closed the memory",
+           Status::error(StatusCode::kNotFound, {kOperation}, "the memory was closed by its owner",
                          "ask the peer for other memory"));
     return;
   }
@@ -68,7 +68,7 @@ void PeerRequests::reply_with(std::uint64_t request, const PublishedRegion& publ
   reply.description = published.description;
   if (published.region->closed()) {
     reply.status =
-        Status::error(StatusCode::kNotFound, {"open memory"}, "its owner has closed the memory",
+        Status::error(StatusCode::kNotFound, {"open memory"}, "the memory was closed by its owner",
                       "ask the peer for other memory");
   } else if (published.region->landing() == nullptr) {
     // Landing memory needs no lease: its owner revokes the access before it reuses the memory.

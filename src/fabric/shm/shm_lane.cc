@@ -378,7 +378,7 @@ void ShmLane::end(const Status& reason) {
 void ShmLane::ring_own() { ring(own_doorbell_); }
 
 Status ShmLane::closed_by_owner() const {
-  return link_.error(StatusCode::kFailedPrecondition, "write", "its owner has closed the memory",
+  return link_.error(StatusCode::kFailedPrecondition, "write", "the memory was closed by its owner",
                      "ask the peer for other memory");
 }
 

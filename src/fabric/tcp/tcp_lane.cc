@@ -257,9 +257,9 @@ Status TcpLane::take_write(const FrameHeader& header, bool landed) {
   const bool notifies = header.flags == kNotifyFlag;
   if (landed) return notifies ? arrive(header, {}) : Status();
   if (landing_refused_.ok()) {  // it was allowed when it began
-    landing_refused_ =
-        link_.error(StatusCode::kFailedPrecondition, "write",
-                    "its owner has closed the memory meanwhile", "ask the peer for other memory");
+    landing_refused_ = link_.error(StatusCode::kFailedPrecondition, "write",
+                                   "the memory was closed by its owner meanwhile",
+                                   "ask the peer for other memory");
   }
   if (refused_.ok()) refused_ = landing_refused_;
   if (!notifies) return Status();

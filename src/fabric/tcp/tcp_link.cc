@@ -111,7 +111,7 @@ Result<Destination> TcpLink::reach_write(const FrameHeader& header) const {
     }
     const bool once = (header.key & ~kGrantBit) <= last_grant_;
     return error(once ? StatusCode::kFailedPrecondition : StatusCode::kNotFound, "write",
-                 once ? "its owner has closed the memory" : "the peer has no such memory",
+                 once ? "the memory was closed by its owner" : "the peer has no such memory",
                  "ask the peer for other memory");
   }
   const Grant& grant = found->second;

@@ -42,7 +42,7 @@ Status LaneSender::send_setup(ibv_qp* pair, const CompletionQueue::Place& queue,
 
 Status LaneSender::revoked() const {
   return Status::error(StatusCode::kFailedPrecondition, {"write", place_.peer, "verbs"},
-                       "its owner has closed the memory", "ask the peer for other memory");
+                       "the memory was closed by its owner", "ask the peer for other memory");
 }
 
 bool LaneSender::is_dropped(const Work& work) const {

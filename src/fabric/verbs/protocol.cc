@@ -118,7 +118,7 @@ struct Revocation {
 
   template <typename Wire>
   void fields(Wire& wire) {
-    wire(core::list<std::uint32_t>(regions, kMaxRevokedAtOnce, "a revocation of too much at once"));
+    wire(core::list<std::uint32_t>(regions, kMaxRevokedAtOnce, "too many revocations at once"));
   }
 };
 

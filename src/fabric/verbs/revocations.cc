@@ -83,7 +83,7 @@ Status ImportedRegions::add(std::uint64_t region, const std::shared_ptr<VerbsWin
   const core::Lock lock(mutex_);
   if (gone_.contains(region)) {
     return Status::error(StatusCode::kFailedPrecondition, {"open memory", "", "verbs"},
-                         "its owner has closed the memory", "ask the peer for other memory");
+                         "the memory was closed by its owner", "ask the peer for other memory");
   }
   auto& windows = windows_[region];
   std::erase_if(windows, [](const auto& weak) { return weak.expired(); });
