@@ -7,7 +7,7 @@ import re
 import weakref
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 import pytest
@@ -31,8 +31,11 @@ def _open(state: PeerState) -> None:
 
 
 @pytest.mark.parametrize("operation", ["write", "read"])
+@pytest.mark.parametrize(
+    ("offset", "places"), [(0, 3), (np.int64(0), 8)], ids=["plain", "checked in Python"]
+)
 def test_an_exception_at_any_instruction_of_a_call_leaves_its_array_with_the_operation(
-    make_link: Callable[..., Link], operation: str
+    make_link: Callable[..., Link], operation: str, offset: SupportsIndex, places: int
 ) -> None:
     link = make_link(fabrics=["tcp"])
     link.peer.run(_open)
@@ -48,9 +51,9 @@ def test_an_exception_at_any_instruction_of_a_call_leaves_its_array_with_the_ope
         array = np.ones(SMALL, "int64")
         used.append(weakref.ref(array))
         if operation == "write":
-            channel.write(array, inbox)
+            channel.write(array, inbox, offset)
         else:
-            channel.read(outbox, array)
+            channel.read(outbox, array, offset)
 
     def look() -> None:
         nonlocal before
@@ -60,7 +63,7 @@ def test_an_exception_at_any_instruction_of_a_call_leaves_its_array_with_the_ope
     with link.peer.stopped():
         first = channel.write(np.ones(LARGE, "int64"), inbox)  # what follows waits behind it
         before = posted()
-        assert interrupt_each_place(call, look, "channel.py", "completion.py") > 10
+        assert interrupt_each_place(call, look, "channel.py", "completion.py") > places
         assert not first.done()
         assert posted() > 1
     first.wait(30)
