@@ -168,7 +168,7 @@ def choice(operation: str, name: str, value: T, words: Collection[object]) -> T:
     )
 
 
-def instance(operation: str, name: str, value: object, kind: type[T], source: str) -> T:
+def instance(operation: str, value: object, kind: type[T], source: str) -> T:
     """Check that `value` is a `kind`; `source` says where to get one.
 
     Raises
@@ -178,7 +178,7 @@ def instance(operation: str, name: str, value: object, kind: type[T], source: st
     """
     if not isinstance(value, kind):
         raise InvalidArgument(
-            f"{operation}: {name} is {type(value).__name__} instead of {kind.__name__}; {source}"
+            f"{operation}: {type(value).__name__} is not a {kind.__name__}; {source}"
         )
     return value
 

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from farwrite import _farwrite
-from farwrite.arguments import function, seconds, shown, text, word
+from farwrite.arguments import function, instance, seconds, shown, text, word
 from farwrite.completion import SUCCEEDED, Completion
 from farwrite.doorbell import Doorbell, forget_closed_loops, take_async
 from farwrite.errors import Cancelled, FailedPrecondition, InvalidArgument, OutOfRange, Unavailable
 from farwrite.lifetime.closing import Closing
-from farwrite.memory.array import RegisteredArray, RemoteArray, registered, remote
+from farwrite.memory.array import RegisteredArray, RemoteArray, registered
 from farwrite.memory.description import (
     Shape,
     check_size,
@@ -37,7 +37,8 @@ from farwrite.notification import Notification, Notifications, ended_in_good_ord
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-_new = tuple.__new__  # of a named tuple, without a call of its own
+_LOOK_UP = "get one from Channel.lookup or Channel.open"
+_new = tuple.__new__  # makes a named tuple, and does not call its own __new__
 Payload = npt.NDArray[Any] | RegisteredArray | SupportsDLPack | bytes | bytearray | memoryview
 
 
@@ -247,7 +248,7 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
         OutOfRange
             If the elements exceed the bounds of the target.
         """
-        region = remote("write", target).native
+        region = instance("write", target, RemoteArray, _LOOK_UP).native
         if (posted := self._native.write_plain(source, region, offset, notify, lane)) is not None:
             return SUCCEEDED if posted is True else Completion(posted, self)
         array = as_payload("write", source)
@@ -290,7 +291,7 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
         InvalidArgument, OutOfRange
             As `write`, or if `out` is read-only.
         """
-        region = remote("read", source).native
+        region = instance("read", source, RemoteArray, _LOOK_UP).native
         if (posted := self._native.read_plain(out, region, offset, lane)) is not None:
             return SUCCEEDED if posted is True else Completion(posted, self)
         array = as_destination("read", out)
@@ -364,7 +365,7 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
         PeerDead
             If the peer died and no notification is left.
         """
-        limit = None if timeout is None else seconds("wait_notification", timeout)
+        limit = seconds("wait_notification", timeout)
         return _new(Notification, self._native.wait_notification(limit))
 
     async def notification(self, timeout: float | None = None) -> Notification:

@@ -25,7 +25,7 @@ class Completion(Handle, elsewhere="wait for the operation here, and send the ou
 
     __slots__ = ("_native", "_works_through")
 
-    def __init__(self, native: _farwrite.Completion, works_through: object = None) -> None:
+    def __init__(self, native: _farwrite.Completion, works_through: object) -> None:
         self._native = native
         self._works_through = works_through  # whose end would cancel the operation
 
@@ -52,7 +52,7 @@ class Completion(Handle, elsewhere="wait for the operation here, and send the ou
         Error
             If the operation failed.
         """
-        self._native.wait(None if timeout is None else seconds("wait", timeout))
+        self._native.wait(seconds("wait", timeout))
 
     def cancel(self) -> None:
         """End every wait for the operation with `Cancelled`.
@@ -73,5 +73,5 @@ class Completion(Handle, elsewhere="wait for the operation here, and send the ou
         return f"<Completion {'done' if self.done() else 'under way'}>"
 
 
-SUCCEEDED = Completion(_farwrite.Completion())
-"""Of every operation that had succeeded when its call returned."""
+SUCCEEDED = Completion(_farwrite.Completion(), None)
+"""The completion of every operation that has succeeded when its call returns."""

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from farwrite import _farwrite
-from farwrite.arguments import choice, flag, seconds, text, whole_number, word
+from farwrite.arguments import choice, flag, instance, seconds, text, whole_number, word
 from farwrite.channel import Channel
 from farwrite.completion import Completion
 from farwrite.doorbell import take_async
@@ -446,12 +446,7 @@ def _check_known(
 
 
 def _checked(operation: str, channel: Channel) -> Channel:
-    if not isinstance(channel, Channel):
-        raise InvalidArgument(
-            f"{operation}: {type(channel).__name__} is not a Channel; get one from"
-            " Device.connect or Device.accept"
-        )
-    return channel
+    return instance(operation, channel, Channel, "get one from Device.connect or Device.accept")
 
 
 def _as_bytes(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:

@@ -249,7 +249,7 @@ Status read_text(const Option& option, std::string_view text, OptionField field)
                  std::string(option.variable) + "=" + std::string(text) + " " + fault);
 }
 
-// Of the options that are no keywords of a device; nullptr if there is none.
+// The row of a variable that is no keyword of a device, or nullptr.
 const Option* find_variable(std::string_view variable) {
   for (const std::span<const Option> table : {plugin_options(), grpc_options()}) {
     for (const Option& option : table) {

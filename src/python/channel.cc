@@ -34,34 +34,38 @@ using NotificationTuple = nb::typed<nb::tuple, std::uint32_t, std::uint32_t, nb:
 constexpr std::size_t kCopyWithoutGilBytes = std::size_t{64} << 10;
 
 template <typename Call>
-Completion post_bytes(std::size_t bytes, bool on_gpu, const Remote& region, Call&& call) {
-  if (bytes <= kCopyWithoutGilBytes && !on_gpu && !region->kind().on_gpu()) return call();
+Completion post_buffer(const Buffer& buffer, const Remote& region, Call&& call) {
+  const bool on_gpu = buffer.on_gpu() || region->kind().on_gpu();
+  if (buffer.size() <= kCopyWithoutGilBytes && !on_gpu) return call();
   return without_gil(call);
 }
 
-Completion post_write(Link& channel, ByteView source, const Remote& target, std::uint64_t offset,
-                      std::optional<std::uint32_t> tag, std::uint32_t lane) {
-  return tag ? channel->write_with_notify(source, *target, offset, *tag, lane)
-             : channel->write(source, *target, offset, lane);
+// Of `source`, whose bytes are in `buffer`.
+Completion post_write(Link& channel, nb::handle source, const Buffer& buffer, const Remote& target,
+                      std::uint64_t offset, std::optional<std::uint32_t> tag, std::uint32_t lane) {
+  Completion posted = post_buffer(buffer, target, [&] {
+    return tag ? channel->write_with_notify(buffer.bytes(), *target, offset, *tag, lane)
+               : channel->write(buffer.bytes(), *target, offset, lane);
+  });
+  return keep(std::move(posted), source);
+}
+
+Completion post_read(Link& channel, nb::handle destination, const Buffer& buffer,
+                     const Remote& source, std::uint64_t offset, std::uint32_t lane) {
+  Completion posted = post_buffer(
+      buffer, source, [&] { return channel->read(buffer.mutable_bytes(), *source, offset, lane); });
+  return keep(std::move(posted), destination);
 }
 
 Completion write_region(Link& channel, nb::handle source, const Remote& target,
                         std::uint64_t offset, std::optional<std::uint32_t> tag,
                         std::uint32_t lane) {
-  const Buffer buffer = Buffer::readable(source);
-  Completion posted = post_bytes(buffer.size(), buffer.on_gpu(), target, [&] {
-    return post_write(channel, buffer.bytes(), target, offset, tag, lane);
-  });
-  return keep(std::move(posted), source);
+  return post_write(channel, source, Buffer::readable(source), target, offset, tag, lane);
 }
 
 Completion read_region(Link& channel, nb::handle destination, const Remote& source,
                        std::uint64_t offset, std::uint32_t lane) {
-  const Buffer buffer = Buffer::writable(destination);
-  Completion posted = post_bytes(buffer.size(), buffer.on_gpu(), source, [&] {
-    return channel->read(buffer.mutable_bytes(), *source, offset, lane);
-  });
-  return keep(std::move(posted), destination);
+  return post_read(channel, destination, Buffer::writable(destination), source, offset, lane);
 }
 
 Completion send_message(Link& channel, nb::handle message, std::uint32_t tag, std::uint32_t lane) {
@@ -86,10 +90,7 @@ nb::object write_plain(Link& channel, nb::handle source, const Remote& target, n
   if (!buffer.valid()) return nb::none();
   const std::optional<std::uint64_t> place = target.place(buffer, *start);
   if (!place) return nb::none();
-  Completion posted = post_bytes(buffer.size(), /*on_gpu=*/false, target, [&] {
-    return post_write(channel, buffer.bytes(), target, *place, number, *where);
-  });
-  return outcome_of(keep(std::move(posted), source));
+  return outcome_of(post_write(channel, source, buffer, target, *place, number, *where));
 }
 
 nb::object read_plain(Link& channel, nb::handle destination, const Remote& source,
@@ -101,10 +102,7 @@ nb::object read_plain(Link& channel, nb::handle destination, const Remote& sourc
   if (!buffer.valid()) return nb::none();
   const std::optional<std::uint64_t> place = source.place(buffer, *start);
   if (!place) return nb::none();
-  Completion posted = post_bytes(buffer.size(), /*on_gpu=*/false, source, [&] {
-    return channel->read(buffer.mutable_bytes(), *source, *place, *where);
-  });
-  return outcome_of(keep(std::move(posted), destination));
+  return outcome_of(post_read(channel, destination, buffer, source, *place, *where));
 }
 
 nb::object notify_plain(Link& channel, nb::handle tag, nb::handle lane) {
@@ -152,8 +150,6 @@ NotificationTuple to_tuple(const Notification& notification) {
 }
 
 NotificationTuple wait_notification(Link& channel, std::optional<double> timeout) {
-  Result<std::optional<Notification>> there = channel->try_notification();
-  if (there.ok() && there->has_value()) return to_tuple(**there);
   const Channel handle = *channel;  // the Python object may go away meanwhile
   return to_tuple(value_or_raise(
       wait_in_slices(to_timeout(timeout), [&](std::chrono::nanoseconds slice) mutable {
@@ -207,7 +203,7 @@ void close_channel(Link& channel, std::optional<double> timeout) {
   raise_if_error(without_gil([&] { return channel->close(limit); }));
 }
 
-// What the pointer of a capsule is to: a Channel of its own, and the device that it needs open.
+// A capsule points to this: a Channel of its own, and the device that the capsule keeps open.
 struct Exported : Channel {
   nb::object device;
 };

@@ -95,6 +95,11 @@ class Buffer {
   std::size_t size() const { return static_cast<std::size_t>(view_.len); }
   bool on_gpu() const { return on_gpu_; }
 
+ protected:
+  Buffer() = default;  // holds nothing
+
+  Py_buffer view_{};
+
  private:
   Buffer(nanobind::handle object, int flags) {
     const CudaBytes* cuda = nullptr;
@@ -108,7 +113,6 @@ class Buffer {
     if (PyObject_GetBuffer(object.ptr(), &view_, flags) != 0) throw nanobind::python_error();
   }
 
-  Py_buffer view_{};
   bool on_gpu_ = false;
 };
 

@@ -7,14 +7,12 @@
 #include <numeric>
 #include <utility>
 
-#include "python/gil.h"
-
 namespace farwrite::python {
 namespace {
 
 namespace nb = nanobind;
 
-// numpy.ndarray, or null before NumPy has been imported. It stays: no module of its kind goes.
+// numpy.ndarray, or null before NumPy has been imported. NumPy is never unloaded.
 PyTypeObject* array_type() {
   static std::atomic<PyTypeObject*> found{nullptr};
   PyTypeObject* type = found.load(std::memory_order_acquire);
@@ -51,10 +49,6 @@ PlainBuffer::PlainBuffer(nb::handle object, int flags) {
   } else if (std::strchr(view_.format, 'O') != nullptr) {
     PyBuffer_Release(&view_);  // Python objects, if not a field with that letter in its name
   }
-}
-
-PlainBuffer::~PlainBuffer() {
-  if (valid()) outlive_python([&] { PyBuffer_Release(&view_); });
 }
 
 std::optional<std::uint32_t> plain_word(nb::handle value) {

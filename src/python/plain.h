@@ -11,35 +11,26 @@
 #include <string>
 #include <vector>
 
-#include "farwrite/bytes.h"
 #include "farwrite/region.h"
 #include "python/held.h"
 
 namespace farwrite::python {
 
-// A C-contiguous numpy.ndarray without Python objects, bytes or bytearray, and none of a subclass,
-// held for the length of a call. Needs the GIL at both ends.
-class PlainBuffer {
+// A Buffer of a C-contiguous numpy.ndarray without Python objects, of bytes or of a bytearray, and
+// of no subclass.
+class PlainBuffer : public Buffer {
  public:
   // Of anything else, or one that is not writable where it must be, !valid().
   static PlainBuffer readable(nanobind::handle object) { return PlainBuffer(object, 0); }
   static PlainBuffer writable(nanobind::handle object) {
     return PlainBuffer(object, PyBUF_WRITABLE);
   }
-  ~PlainBuffer();
-  PlainBuffer(const PlainBuffer&) = delete;
-  PlainBuffer& operator=(const PlainBuffer&) = delete;
 
   bool valid() const { return view_.obj != nullptr; }
   const Py_buffer& view() const { return view_; }
-  std::size_t size() const { return static_cast<std::size_t>(view_.len); }
-  ByteView bytes() const { return {view_.buf, size()}; }
-  MutableByteView mutable_bytes() const { return {view_.buf, size()}; }
 
  private:
   PlainBuffer(nanobind::handle object, int flags);
-
-  Py_buffer view_{};
 };
 
 // A Python int that fits; no bool, and none of a subclass.

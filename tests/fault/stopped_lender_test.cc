@@ -7,7 +7,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "farwrite/c_api.h"
 #include "fault/byte_stream.h"

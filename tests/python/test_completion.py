@@ -45,7 +45,7 @@ class Pending:
 
 
 def completion(pending: Pending) -> fw.Completion:
-    return fw.Completion(cast("Any", pending))
+    return fw.Completion(cast("Any", pending), None)
 
 
 def test_ends_at_once_on_shm(pair: Pair) -> None:
@@ -141,7 +141,7 @@ class Counted:
 
 def test_an_operation_costs_the_same_however_many_are_under_way() -> None:
     before = Counted.calls
-    under_way = [fw.Completion(cast("Any", Counted())) for _ in range(300)]
+    under_way = [fw.Completion(cast("Any", Counted()), None) for _ in range(300)]
     assert Counted.calls - before <= 4 * len(under_way)
 
 

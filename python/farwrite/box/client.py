@@ -102,8 +102,8 @@ class Client(Closing, elsewhere="connect in the other process: farwrite.box.conn
     ) -> None:
         self._native = native
         self._server = server  # after the client, which so goes first
-        self._timeout = timeout
-        self._watches: set[Watch] = set()
+        self.timeout = timeout  # of a segment's calls without one of their own; internal
+        self.watches: set[Watch] = set()  # the open ones of all segments; internal
 
     # --- Segments.
 
@@ -174,7 +174,7 @@ class Client(Closing, elsewhere="connect in the other process: farwrite.box.conn
             name, layout.element, layout.dims(), own or description,
             exclusive=exclusive, buffers=buffers, temporary=temporary,
         )  # fmt: skip
-        segment = Segment(native, self, self._watches, self._timeout)
+        segment = Segment(native, self)
         if not segment.layout.same_as(layout):
             raise InvalidArgument(
                 f"create: the box has a segment '{name}' of shape {segment.shape} and dtype"
@@ -211,7 +211,7 @@ class Client(Closing, elsewhere="connect in the other process: farwrite.box.conn
             name, _farwrite.BoxElement.BYTES, (count,), checked,
             exclusive=exclusive, buffers=buffers, temporary=temporary,
         )  # fmt: skip
-        return Segment(native, self, self._watches, self._timeout)
+        return Segment(native, self)
 
     def _create(
         self,
@@ -259,7 +259,7 @@ class Client(Closing, elsewhere="connect in the other process: farwrite.box.conn
         else:
             key = whole_number("attach", "segment", segment, 0, 2**64 - 1)
             native = self._native.attach_key(key)
-        return Segment(native, self, self._watches, self._timeout)
+        return Segment(native, self)
 
     def event(self, name: str, *, temporary: bool = False) -> Event:
         """Attach the event of that name, or create it.

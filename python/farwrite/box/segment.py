@@ -70,17 +70,9 @@ class Segment(Changes[int]):
     The constructor is internal: use the methods of `Client`.
     """
 
-    def __init__(
-        self,
-        native: _farwrite.BoxSegment,
-        client: Client,
-        watches: set[Watch],
-        timeout: float | None,
-    ) -> None:
+    def __init__(self, native: _farwrite.BoxSegment, client: Client) -> None:
         self._native = native
         self._client = client  # open as long as this object, and so is what the client keeps
-        self._watches = watches  # the client's open ones
-        self._timeout = timeout  # the client's, for calls without one of their own
         info: Any = native.info()
         self._name: str = info["name"]
         self._key: int = info["key"]
@@ -413,7 +405,7 @@ class Segment(Changes[int]):
         ``sys.unraisablehook``. The `Watch` need not be kept: the client and its segments keep it.
         """
         function("on_update", "callback", callback, "a version")
-        return Watch(self._native, self.version, callback, self._watches)
+        return Watch(self._native, self.version, callback, self._client.watches)
 
     # --- Changes, and the end.
 
@@ -451,12 +443,12 @@ class Segment(Changes[int]):
 
     def _outcome(self, update: Update) -> int:
         try:
-            return update.wait(self._timeout)
+            return update.wait(self._client.timeout)
         except DeadlineExceeded:
             raise DeadlineExceeded(
-                f"change '{self._name}': the box has not answered within {self._timeout} s, and may"
-                " still apply the change; check that the server runs, give connect() a longer"
-                " timeout, or post the change and wait for its Update"
+                f"change '{self._name}': the box has not answered within {self._client.timeout} s,"
+                " and may still apply the change; check that the server runs, give connect() a"
+                " longer timeout, or post the change and wait for its Update"
             ) from None
 
     def __len__(self) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from farwrite import _farwrite
-from farwrite.arguments import seconds, shown, text
+from farwrite.arguments import instance, seconds, shown, text
 from farwrite.errors import Error, InvalidArgument, ResourceExhausted
 from farwrite.lifetime.handle import Handle
 from farwrite.memory.cuda import CudaArray
@@ -154,12 +154,10 @@ class RegisteredArray(
 
 def registered(array: RegisteredArray) -> RegisteredArray:
     """Check that `array` can be published."""
-    if not isinstance(array, RegisteredArray):
-        raise InvalidArgument(
-            f"publish: {type(array).__name__} is not a RegisteredArray; create one with"
-            " Device.allocate or Channel.allocate, and copy the elements into its .array"
-        )
-    return array
+    source = (
+        "create one with Device.allocate or Channel.allocate, and copy the elements into its .array"
+    )
+    return instance("publish", array, RegisteredArray, source)
 
 
 class RemoteArray(Handle, elsewhere="look it up in the other process: channel.lookup(name)"):
@@ -293,13 +291,3 @@ class RemoteArray(Handle, elsewhere="look it up in the other process: channel.lo
 
     def __repr__(self) -> str:
         return f"<RemoteArray '{self._name}' {self._dtype} {self._shape}, to {self.access}>"
-
-
-def remote(operation: str, array: RemoteArray) -> RemoteArray:
-    """Check that `array` is one of a peer's."""
-    if not isinstance(array, RemoteArray):
-        raise InvalidArgument(
-            f"{operation}: {type(array).__name__} is not a RemoteArray; get one from"
-            " Channel.lookup or Channel.open"
-        )
-    return array
