@@ -102,7 +102,7 @@ MENDED = (
     # --- A wait without limit.
     Mended(
         "change-of-a-stopped-box-waits-for-ever", "a9c6f8b", "python/farwrite/box/segment.py",
-        "            return update.wait(self._timeout)\n",
+        "            return update.wait(self._client.timeout)\n",
         "            return update.wait()\n",
         ("program.py shm stopped Segment.write",),
     ),
