@@ -262,6 +262,8 @@ lint: install $(VENV)/.tensorflow $(VENV)/.dev ## Check format, types, lints, fi
 	@python tools/check_plugin_locks.py
 	$(call say,lint: mypy)
 	@LINT=$(LINT) tools/check_types.sh $(VENV)
+	$(call say,lint: what files of the checkout say of each other)
+	@pytest -q -m checkout -n $(JOBS) $$(grep -rl 'mark\.checkout' --include='test_*.py' tests/python)
 	$(call say,lint: warnings of what is compiled for TensorFlow)
 	@export FARWRITE_CXXFLAGS="-Wall -Wextra -Werror"; $(COMPILE_FOR_TENSORFLOW)
 	$(call say,lint: clang-tidy)

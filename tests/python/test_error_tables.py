@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.checkout
+
 ROOT = Path(__file__).parents[2]
 HEADER = "| message | cause | what to do |"
 PAGES = sorted(page for page in ROOT.glob("docs/**/*.md") if HEADER in page.read_text())

@@ -18,6 +18,8 @@ from farwrite.options.device import device_options, given_options
 from farwrite.options.option import Kind, Option, Place
 from farwrite.options.table import DEVICE_OPTIONS, OPTIONS
 
+pytestmark = pytest.mark.checkout
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 # Names that look like variables and are none: macros, CMake's own, and what tests make up.

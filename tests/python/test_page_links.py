@@ -8,7 +8,11 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import unquote
 
+import pytest
+
 from pages import PAGES, ROOT, name_of, prose_of
+
+pytestmark = pytest.mark.checkout
 
 _CODE = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)")
 _LINK = re.compile(r"\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")

@@ -7,10 +7,13 @@ import re
 import shlex
 import subprocess
 
+import pytest
 import yaml
 
 from farwrite import cli
 from pages import NOT_RUN, PAGES, ROOT, Block, blocks_of, marker_lines, name_of, prose_of
+
+pytestmark = pytest.mark.checkout
 
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
 CHECKED = {"python", "cpp", "c", "cmake", "dockerfile", "proto", "sh", "bash", "yaml", "json"}

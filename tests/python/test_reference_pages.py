@@ -11,6 +11,8 @@ import pytest
 import farwrite as fw
 from pages import ROOT
 
+pytestmark = pytest.mark.checkout
+
 REFERENCE = ROOT / "docs/reference"
 
 

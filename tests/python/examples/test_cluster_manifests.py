@@ -14,6 +14,8 @@ from cluster_examples import CLUSTER
 from farwrite.options.table import OPTIONS
 from farwrite.units import parse_size
 
+pytestmark = pytest.mark.checkout
+
 Object = dict[str, Any]
 MANIFESTS = ("jobs.yaml", "tfjob.yaml")
 SECRET = {"secretKeyRef": {"name": "farwrite-token", "key": "token"}}

@@ -13,6 +13,8 @@ from matrix.mended import Mended
 from matrix.mended_core import MENDED as IN_THE_CORE
 from matrix.prove import ROOT, words_of
 
+pytestmark = pytest.mark.checkout
+
 NOT_OF_PYTHON = ("farwrite_fault_tests", "pytest")
 
 
