@@ -1,5 +1,6 @@
 #include "device/channel_lanes.h"
 
+#include <mutex>
 #include <utility>
 
 #include "core/inside.h"
@@ -77,7 +78,8 @@ void ChannelLanes::poll_lanes(std::optional<Notification>* taken) {
     if (!over && !lane.worth_polling()) continue;
     fabric::Progress progress;
     {
-      const NotificationInbox::Delivery delivery(inbox_);
+      const NotificationInbox::Delivery delivery(inbox_, std::try_to_lock);
+      if (!delivery.begun()) return;  // a new handler takes them
       Intake intake(*this, taken);
       // Whatever is left pending, post() has told the poller already.
       progress = lane.poll(intake);

@@ -27,6 +27,16 @@ class FW_CAPABILITY ModeLock : core::Ranked {
     }
     locked();
   }
+  // False where a change is under way, which may be calling a handler.
+  bool try_lock_shared() {
+    before_lock();
+    if ((word_.fetch_add(1, std::memory_order_acquire) & kExclusive) == 0) {
+      locked();
+      return true;
+    }
+    word_.fetch_sub(1, std::memory_order_relaxed);
+    return false;
+  }
   void unlock_shared() FW_RELEASE_SHARED() {
     before_unlock();
     word_.fetch_sub(1, std::memory_order_release);

@@ -74,12 +74,20 @@ Status NotificationInbox::open() {
                               "raise the limit of open files (ulimit -n)");
 }
 
+// What clang cannot follow is whether it began. deliver() says what holds.
+FW_NO_THREAD_SAFETY_ANALYSIS
 NotificationInbox::Delivery::Delivery(NotificationInbox& inbox)
-    : mode_(inbox.mode_), inside_(&inbox) {
+    : mode_(inbox.mode_), inside_(&inbox), begun_(true) {
   mode_.lock_shared();
 }
 
-NotificationInbox::Delivery::~Delivery() { mode_.unlock_shared(); }
+NotificationInbox::Delivery::Delivery(NotificationInbox& inbox, std::try_to_lock_t)
+    : mode_(inbox.mode_), inside_(&inbox), begun_(mode_.try_lock_shared()) {}
+
+FW_NO_THREAD_SAFETY_ANALYSIS
+NotificationInbox::Delivery::~Delivery() {
+  if (begun_) mode_.unlock_shared();
+}
 
 void NotificationInbox::deliver(Notification&& notification, std::optional<Notification>* taken) {
   mode_.is_shared_here();

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <deque>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -48,16 +49,22 @@ class NotificationInbox final : public fabric::EventSink {
   Status open();
 
   // Held around every poll of a lane, so that a handler never changes in the middle of a delivery.
-  class FW_SCOPED_CAPABILITY Delivery {
+  class Delivery {
    public:
-    explicit Delivery(NotificationInbox& inbox) FW_ACQUIRE_SHARED(inbox.mode_);
-    ~Delivery() FW_RELEASE();
+    // Waits for a change of the handler, which may be calling the new one.
+    explicit Delivery(NotificationInbox& inbox);
+    // Waits for nothing: not begun() while the handler changes, and then the caller leaves the
+    // lane. For a user's thread, which may hold what the handler waits for, like Python's lock.
+    Delivery(NotificationInbox& inbox, std::try_to_lock_t);
+    ~Delivery();
     Delivery(const Delivery&) = delete;
     Delivery& operator=(const Delivery&) = delete;
+    bool begun() const { return begun_; }
 
    private:
     ModeLock& mode_;
     const core::Inside inside_;
+    const bool begun_;
   };
 
   // Under a Delivery: to the handler, or into the queue.

@@ -36,7 +36,8 @@ class FakeDriver : public LaneDriver {
     inbox_.wake_all();
   }
   void poll_lanes(std::optional<Notification>* taken = nullptr) override {
-    const NotificationInbox::Delivery delivery(inbox_);
+    const NotificationInbox::Delivery delivery(inbox_, std::try_to_lock);
+    if (!delivery.begun()) return;
     const std::lock_guard<std::mutex> lane(polling_);
     while (true) {
       Notification next;
@@ -214,6 +215,30 @@ TEST_F(Inbox, HandsWhatIsQueuedToANewHandlerAndThenWhatComes) {
   ASSERT_TRUE(inbox_.set_handler(nullptr, inbox_deadline()).ok());
   lane_.arrive(4);
   EXPECT_EQ(take().value().tag, 4u);
+}
+
+// A thread that polls may hold what the handler waits for, as one of Python's holds the GIL.
+TEST_F(Inbox, LetsNoUsersThreadWaitForANewHandlerThatRuns) {
+  lane_.arrive(1);
+  lane_.poll_lanes();
+  std::atomic<bool> running{false};
+  std::atomic<bool> polled{false};
+  std::thread changer([&] {
+    const auto handler = [&](const Notification& next) {
+      running.store(true);
+      if (next.tag == 1) polled.wait(false);
+    };
+    EXPECT_TRUE(inbox_.set_handler(handler, inbox_deadline()).ok());
+  });
+  while (!running.load()) std::this_thread::yield();
+  lane_.arrive(2);
+  lane_.poll_lanes();  // returns, and leaves it in the lane
+  polled.store(true);
+  polled.notify_one();
+  changer.join();
+  EXPECT_EQ(inbox_.notifications(), 1u);
+  lane_.poll_lanes();
+  EXPECT_EQ(inbox_.notifications(), 2u);
 }
 
 TEST_F(Inbox, EndsAWaitWhenAHandlerTakesOver) {
