@@ -19,7 +19,7 @@ from farwrite_bench.benchmarks import benchmarks
 from farwrite_bench.record import Record
 from farwrite_bench.report.bars import Bar, Group, bars
 from farwrite_bench.report.chart import Series, lines, standalone
-from farwrite_bench.report.files import read_file, read_folder
+from farwrite_bench.report.files import Run, read_file, read_folder
 from farwrite_bench.report.frame import WIDTH, Look, size_of
 from farwrite_bench.report.parts import HELPS_FROM
 from farwrite_bench.report.results_page import picture, results_page
@@ -33,6 +33,16 @@ SVG = "{http://www.w3.org/2000/svg}"
 def report(*words: str | Path) -> int:
     """Run the command."""
     return cli.main(["report", *map(str, words)])
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+    """A result of each benchmark, read once: to draw them takes some seconds."""
+    folder = tmp_path_factory.mktemp("results")
+    write_results(folder)
+    read, left_out = read_folder(folder)
+    assert not left_out
+    return {run.benchmark: run for run in read}
 
 
 def page_of(folder: Path) -> str:
@@ -77,18 +87,15 @@ def check_figure(drawn: str) -> None:
 
 
 @pytest.mark.parametrize("name", RESULTS)
-def test_every_figure_of_a_benchmark_has_marks(tmp_path: Path, name: str) -> None:
-    write_results(tmp_path, name)
-    run = read_file(tmp_path / f"{name}.json")
-    assert run.figures
-    for drawn in run.figures:
+def test_every_figure_of_a_benchmark_has_marks(runs: dict[str, Run], name: str) -> None:
+    assert runs[name].figures
+    for drawn in runs[name].figures:
         check_figure(drawn)
 
 
 @pytest.mark.parametrize("name", RESULTS)
-def test_every_row_of_a_benchmark_is_in_a_table(tmp_path: Path, name: str) -> None:
-    write_results(tmp_path, name)
-    run = read_file(tmp_path / f"{name}.json")
+def test_every_row_of_a_benchmark_is_in_a_table(runs: dict[str, Run], name: str) -> None:
+    run = runs[name]
     if "rows" in run.facts:
         # ablations has two tables of other counts besides
         shown = sum(len(rows) for _, _, rows in run.tables[: None if name != "ablations" else 1])
@@ -255,12 +262,10 @@ def test_short_runs_and_busy_machines_are_pointed_out(tmp_path: Path) -> None:
     assert "less certain: tensor.json (load of up to 3.5)." in html
 
 
-def test_rows_that_gain_nothing_are_listed(tmp_path: Path) -> None:
-    write_results(tmp_path)
-    runs, _ = read_folder(tmp_path)
-    html = unescape(results_page(runs, []))
+def test_rows_that_gain_nothing_are_listed(runs: dict[str, Run]) -> None:
+    html = unescape(results_page([*runs.values()], []))
     section = html[html.index("Where Farwrite does not help</h2>") :]
-    gains = [gain for run in runs for gain in run.gains]
+    gains = [gain for run in runs.values() for gain in run.gains]
     assert {gain.times < HELPS_FROM for gain in gains} == {True, False}
     for gain in gains:
         assert (f'<td class="long">{gain.case}</td>' in section) == (gain.times < HELPS_FROM)
@@ -352,19 +357,18 @@ def test_a_papers_figure_has_its_measure_or_the_reason_for_none() -> None:
     }
 
 
-def test_every_measure_is_found_in_the_results_and_none_without_them(tmp_path: Path) -> None:
-    write_results(tmp_path)
-    runs, _ = read_folder(tmp_path)
+def test_every_measure_is_found_in_the_results_and_none_without_them(runs: dict[str, Run]) -> None:
     named = [each.ours for paper in PAPERS for each in paper.results if each.ours[0] in MEASURES]
-    missing = [each for each in named if measured(each, runs).startswith("not measured")]
+    missing = [
+        each for each in named if measured(each, [*runs.values()]).startswith("not measured")
+    ]
     assert missing == [["tensor", "rpc-over-fabric"]], "no transport of bench tensor"
     for each in named:
         assert measured(each, []).startswith("not measured here: farwrite bench ")
 
 
-def test_papers_and_this_machine_never_share_an_axis(tmp_path: Path) -> None:
-    write_results(tmp_path)
-    html = page_of(tmp_path)
+def test_papers_and_this_machine_never_share_an_axis(runs: dict[str, Run]) -> None:
+    html = results_page([*runs.values()], [])
     assert "<svg" not in html[html.index("What the papers measured</h2>") :]
 
 
