@@ -317,7 +317,8 @@ class Client(Closing, elsewhere="connect in the other process: farwrite.box.conn
             "force": also of one that has not, for example because its process was stopped. It is
             fenced off: if it goes on, its `publish` raises `FailedPrecondition`.
         buffers : int
-            ``buffers - 1`` versions can be leased by readers at a time; see `create`.
+            ``buffers - 1`` versions can be leased by readers at a time; see `create`. A model of an
+            earlier publisher keeps its number.
 
         Raises
         ------
