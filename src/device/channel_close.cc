@@ -39,6 +39,7 @@ Status ChannelState::close(std::chrono::nanoseconds timeout) {
 }
 
 void ChannelState::begin_closing() {
+  if (extended_.load()) extension_->channel_closes();
   life_.begin_closing();
   gate_.close();
   inbox_.wake_all();

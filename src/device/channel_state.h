@@ -20,6 +20,7 @@
 #include "core/counter.h"
 #include "core/gate.h"
 #include "core/inside.h"
+#include "device/channel_extension.h"
 #include "device/channel_lanes.h"
 #include "device/channel_life.h"
 #include "device/channel_link.h"
@@ -93,9 +94,9 @@ class ChannelState final : public fabric::LinkObserver,
   void hold_remote(std::uint64_t lease, std::uint64_t made);
   OpenedRegions& opened() { return opened_; }
 
-  // For the transfer layer. What it keeps with the channel, made at the first call; it must hold
-  // nothing of the channel.
-  std::shared_ptr<void> kept(const std::function<std::shared_ptr<void>()>& make);
+  // For the transfer layer. Made at the first call.
+  std::shared_ptr<ChannelExtension> extension(
+      const std::function<std::shared_ptr<ChannelExtension>()>& make);
   const fabric::Capabilities& capabilities() const { return capabilities_; }
   std::uint64_t registrations() const;
   // As DeviceState::run_later.
@@ -224,8 +225,9 @@ class ChannelState final : public fabric::LinkObserver,
   NotificationInbox inbox_;
   ChannelLanes lanes_{this, link_, life_, inbox_, *this};
   ChannelOperations operations_{this, gate_, link_, life_, lanes_};
-  std::once_flag kept_made_;
-  std::shared_ptr<void> kept_;
+  std::once_flag extension_made_;
+  std::shared_ptr<ChannelExtension> extension_;
+  std::atomic<bool> extended_{false};  // extension_ is there
 
   // Leases of the peer on memory of this side, and the other way around.
   LeaseTable leases_;

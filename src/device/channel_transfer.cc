@@ -72,9 +72,13 @@ bool ChannelState::may_still_read(const RemoteRegionState* remote,
   return operation.kind == fabric::OperationKind::kRead && remote->leased() && life_.peer_lingers();
 }
 
-std::shared_ptr<void> ChannelState::kept(const std::function<std::shared_ptr<void>()>& make) {
-  std::call_once(kept_made_, [&] { kept_ = make(); });
-  return kept_;
+std::shared_ptr<ChannelExtension> ChannelState::extension(
+    const std::function<std::shared_ptr<ChannelExtension>()>& make) {
+  std::call_once(extension_made_, [&] {
+    extension_ = make();
+    extended_.store(true);
+  });
+  return extension_;
 }
 
 void ChannelState::run_later(std::chrono::nanoseconds delay, std::function<void()> function) {

@@ -47,7 +47,7 @@ std::string key_of(std::uint32_t edge) { return std::to_string(edge); }
 std::shared_ptr<Port> Port::of(const Channel& channel) {
   // Tensors keep their slots longer than the channel lives.
   static LandingTotals* const totals = new LandingTotals;
-  return std::static_pointer_cast<Port>(channel.state_->kept([&]() -> std::shared_ptr<void> {
+  return std::static_pointer_cast<Port>(channel.state_->extension([&] {
     auto port = std::make_shared<Port>();
     port->engine_ = std::make_shared<Engine>(channel, port, std::chrono::nanoseconds(0), *totals);
     port->lanes_ = channel.peer().lanes;
@@ -164,6 +164,11 @@ void Port::report_taken(const Channel& channel, std::uint32_t lane, const TakenR
     self->reports_are_due_ = false;
     self->send_reports();
   });
+}
+
+void Port::channel_closes() {
+  const core::Lock lock(mutex_);
+  send_reports();
 }
 
 void Port::send_reports() {

@@ -18,6 +18,7 @@
 
 #include "core/deadline.h"
 #include "core/mutex.h"
+#include "device/channel_extension.h"
 #include "fabric/notified_writes.h"
 #include "farwrite/channel.h"
 #include "farwrite/tensor.h"
@@ -45,7 +46,9 @@ struct PeerEdge {
 std::string key_of(std::uint32_t edge);
 
 // Belongs to the channel and holds nothing of it: callers bring their handle. Thread-safe.
-class Port final : public EngineUser, public std::enable_shared_from_this<Port> {
+class Port final : public EngineUser,
+                   public device::ChannelExtension,
+                   public std::enable_shared_from_this<Port> {
  public:
   static std::shared_ptr<Port> of(const Channel& channel);
   Engine& engine() { return *engine_; }
@@ -79,8 +82,13 @@ class Port final : public EngineUser, public std::enable_shared_from_this<Port> 
   // after a moment. So a fast stream does not cost a record for each tensor.
   void report_taken(const Channel& channel, std::uint32_t lane, const TakenRecord& taken,
                     bool immediately) FW_REQUIRES(mutex_);
+  // The reports that wait for the moment.
+  void send_reports() FW_REQUIRES(mutex_);
   // The peer's latest edge of that name, once it is announced wholly and while it is open.
   std::shared_ptr<PeerEdge> find_edge(const std::string& name) const FW_REQUIRES(mutex_);
+
+  // A sender waits for the last report, of a receiver that has taken all and need not wait for it.
+  void channel_closes() override;
 
  private:
   // From the engine.
@@ -100,7 +108,6 @@ class Port final : public EngineUser, public std::enable_shared_from_this<Port> 
   // Null if it is closed. The caller drops it after the lock.
   std::shared_ptr<ReceiverState> receiver_of(const std::string& edge) const FW_REQUIRES(mutex_);
   PeerEdge* peer_edge(const std::string& edge) const FW_REQUIRES(mutex_);
-  void send_reports() FW_REQUIRES(mutex_);
 
   struct Report {
     std::uint32_t lane = 0;

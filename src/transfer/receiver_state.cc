@@ -32,6 +32,7 @@ void ReceiverState::sender_has_closed(const ClosedRecord& record) {
   closing_sequence_ = record.sequence;
   port_->engine().stop_granting(key_);
   report_taken();
+  port_->send_reports();  // the sender waits for them
 }
 
 std::uint64_t ReceiverState::taken() const {

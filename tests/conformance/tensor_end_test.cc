@@ -93,6 +93,33 @@ TEST_P(TensorEnds, AReceiverThatClosesEarlyIsToldToTheSenderWithTheNumber) {
   EXPECT_OK(edge.sender.close(kHang)) << "it was told";
 }
 
+// The receiver is not closed itself, as in a program whose last block ends with the channel's.
+TEST_P(TensorEnds, AReceiverThatHasHeardTheEndMayCloseItsChannel) {
+  const TensorSpec spec = bytes_spec({3000});
+  Edge edge = open_edge("whole", static_edge(spec));
+  ASSERT_TRUE(edge.sender.valid());
+  for (std::uint32_t step = 1; step <= 6; ++step) {
+    ASSERT_OK(send(edge.sender, spec, step));
+    ASSERT_TRUE(take(edge.receiver, spec, step).valid());
+  }
+  auto closing = std::async(std::launch::async, [&] { return edge.sender.close(kHang); });
+  EXPECT_CODE(kEndOfStream, edge.receiver.receive(kHang).status());
+  ASSERT_OK(far_.close(kHang));
+  EXPECT_OK(closing.get());
+}
+
+TEST_P(TensorEnds, AReceiverThatHasEverythingMayCloseItsChannelBeforeTheSender) {
+  const TensorSpec spec = bytes_spec({3000});
+  Edge edge = open_edge("whole", static_edge(spec));
+  ASSERT_TRUE(edge.sender.valid());
+  for (std::uint32_t step = 1; step <= 6; ++step) {
+    ASSERT_OK(send(edge.sender, spec, step));
+    ASSERT_TRUE(take(edge.receiver, spec, step).valid());
+  }
+  ASSERT_OK(far_.close(kHang));
+  EXPECT_OK(edge.sender.close(kHang));
+}
+
 TEST_P(TensorEnds, WhatAResetDropsIsNotWaitedFor) {
   const TensorSpec spec = bytes_spec({3000});
   Edge edge = open_edge("reset", static_edge(spec));
