@@ -23,7 +23,7 @@ step core 120 "$tests/farwrite_unit_tests" --gtest_brief=1 --gtest_filter='Arena
 FARWRITE_TEST_VERBS=real \
   step c_abi 120 "$tests/farwrite_unit_tests" --gtest_brief=1 --gtest_filter='*CAbiLanding*'
 FARWRITE_TEST_VERBS=real \
-  step conformance 300 "$tests/farwrite_conformance_tests" --gtest_brief=1 \
+  step conformance 600 "$tests/farwrite_conformance_tests" --gtest_brief=1 \
   --gtest_filter="$narrow-$costly"
 step exchange 120 .venv/bin/python tests/softroce/exchange.py both verbs
 

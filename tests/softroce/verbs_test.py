@@ -43,7 +43,7 @@ class Lane(NamedTuple):
 
 
 LANES = (
-    Lane("one_guest", "one_guest.sh", "rxe0", pair=False, memory=4096, cpus=2, limit=600),
+    Lane("one_guest", "one_guest.sh", "rxe0", pair=False, memory=4096, cpus=2, limit=1000),
     Lane("two_guests", "two_guests.sh", "rxe0", pair=True, memory=1536, cpus=2, limit=600),
     Lane("tensorflow", "tensorflow.sh", "rxe0", pair=True, memory=2048, cpus=1, limit=300),
     Lane("bandwidth", "bandwidth.sh", "rxe0", pair=True, memory=1536, cpus=2, limit=1600),
