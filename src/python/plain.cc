@@ -25,9 +25,7 @@ PyTypeObject* array_type() {
   return type;
 }
 
-bool is_plain(PyTypeObject* type) {
-  return type == &PyBytes_Type || type == &PyByteArray_Type || type == array_type();
-}
+bool is_plain(PyTypeObject* type) { return type == &PyBytes_Type || type == array_type(); }
 
 // Not a subclass's, whose value a program may have changed.
 std::optional<std::uint64_t> plain_int(nb::handle value, std::uint64_t most) {

@@ -81,21 +81,29 @@ def test_a_write_holds_its_source(link: Link) -> None:
         )
 
 
-def test_a_bytearray_that_is_written_cannot_be_resized(link: Link) -> None:
+def test_a_bytearray_of_a_transfer_cannot_be_resized(link: Link) -> None:
     link.peer.run(_open_inbox)
-    remote = link.channel.lookup("inbox")
-    source = bytearray(WORDS * 8)
-    with link.peer.stopped():
-        done = link.channel.write(memoryview(source).cast("q"), remote)
-        with pytest.raises(BufferError):
-            source.append(1)
-    done.wait(30)
-    del done
-    # The poller's thread may be the last to let go of it.
-    give_up = time.monotonic() + 10
-    while not can_be_resized(source):
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
+    link.peer.run(_open_source)
+    inbox, source = (link.channel.lookup_bytes(name) for name in ("inbox", "source"))
+    starts: tuple[Start, ...] = (
+        lambda memory: link.channel.write(memory, inbox),
+        lambda memory: link.channel.write(memoryview(memory), inbox),
+        lambda memory: link.channel.read(source, memory),
+    )
+    for start in starts:
+        memory = bytearray(WORDS * 8)
+        with link.peer.stopped():
+            done = start(memory)
+            assert not done.done()
+            with pytest.raises(BufferError):
+                memory.append(1)
+        done.wait(30)
+        del done
+        # The poller's thread may be the last to let go of it.
+        give_up = time.monotonic() + 10
+        while not can_be_resized(memory):
+            assert time.monotonic() < give_up
+            time.sleep(0.01)
 
 
 def can_be_resized(source: bytearray) -> bool:
