@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 
 #include "core/deadline.h"
@@ -11,19 +12,22 @@
 namespace farwrite::device {
 
 // A delivery pays one atomic addition each way, where a shared mutex of the library pays two calls:
-// it is on the way of every notification. A change is rare, and polls. It waits for a moment
-// without deliveries and keeps none from beginning, so a delivery never waits for a change that
-// itself waits for a slow handler. Thread-safe.
+// it is on the way of every notification. A change is rare, and polls for a moment without
+// deliveries. While it does, a delivery that may wait lets it go first, but not for long: the
+// change may wait for a slow handler, and the delivery must not. Thread-safe.
 class FW_CAPABILITY ModeLock : core::Ranked {
  public:
   ModeLock() : Ranked(core::LockRank::kNotificationMode) {}
 
   void lock_shared() FW_ACQUIRE_SHARED() {
     before_lock();
-    while ((word_.fetch_add(1, std::memory_order_acquire) & kExclusive) != 0) {
+    if ((word_.fetch_add(1, std::memory_order_acquire) & kChange) != 0) [[unlikely]] {
       word_.fetch_sub(1, std::memory_order_relaxed);
-      core::poll_until([this] { return (word_.load() & kExclusive) == 0; },
-                       core::Deadline::never());
+      wait_while(kChange, core::Deadline::after(kGivesWay));
+      while ((word_.fetch_add(1, std::memory_order_acquire) & kExclusive) != 0) {
+        word_.fetch_sub(1, std::memory_order_relaxed);
+        wait_while(kExclusive, core::Deadline::never());
+      }
     }
     locked();
   }
@@ -49,10 +53,12 @@ class FW_CAPABILITY ModeLock : core::Ranked {
     before_lock();
     const bool taken = core::poll_until(
         [this] {
-          std::uint64_t free = 0;
+          word_.fetch_or(kWaiting);  // again, because another change may have taken it away
+          std::uint64_t free = kWaiting;
           return word_.compare_exchange_strong(free, kExclusive, std::memory_order_acquire);
         },
         deadline);
+    if (!taken) word_.fetch_and(~kWaiting);
     if (taken) locked();
     return taken;
   }
@@ -63,8 +69,17 @@ class FW_CAPABILITY ModeLock : core::Ranked {
 
  private:
   static constexpr std::uint64_t kExclusive = std::uint64_t{1} << 63;
+  static constexpr std::uint64_t kWaiting = std::uint64_t{1} << 62;
+  static constexpr std::uint64_t kChange = kExclusive | kWaiting;
+  // Longer than a quick handler takes for one poll's notifications, so that deliveries of several
+  // lanes give way at the same time.
+  static constexpr std::chrono::milliseconds kGivesWay{10};
 
-  std::atomic<std::uint64_t> word_{0};  // deliveries under way, and the top bit
+  void wait_while(std::uint64_t bits, core::Deadline deadline) const {
+    core::poll_until([this, bits] { return (word_.load() & bits) == 0; }, deadline);
+  }
+
+  std::atomic<std::uint64_t> word_{0};  // deliveries under way, and the bits of changes
 };
 
 }  // namespace farwrite::device

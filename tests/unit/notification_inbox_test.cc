@@ -315,6 +315,30 @@ TEST_F(Inbox, KeepsItsHandlerWhenThatDoesNotReturnInTime) {
   EXPECT_EQ(handled.load(), 2);
 }
 
+TEST_F(Inbox, ChangesItsHandlerWhileDeliveriesFollowEachOtherWithoutAPause) {
+  std::atomic<bool> over{false};
+  std::atomic<int> deliveries{0};
+  std::vector<std::thread> pollers;
+  for (int index = 0; index < 2; ++index) {
+    pollers.emplace_back([&] {
+      while (!over.load()) {
+        const NotificationInbox::Delivery delivery(inbox_);
+        std::this_thread::sleep_for(std::chrono::microseconds(200));
+        deliveries.fetch_add(1);
+      }
+    });
+  }
+  bool changed = true;
+  for (int round = 0; round < 10 && changed; ++round) {
+    const int seen = deliveries.load();
+    while (deliveries.load() < seen + 4) std::this_thread::yield();
+    changed = inbox_.set_handler([](const Notification&) {}, inbox_deadline()).ok();
+  }
+  EXPECT_TRUE(changed);
+  over.store(true);
+  for (std::thread& poller : pollers) poller.join();
+}
+
 TEST_F(Inbox, IsNotRunningTheOldHandlerOnceItIsReplaced) {
   std::atomic<bool> stop{false};
   std::thread poller([&] {
