@@ -132,6 +132,12 @@ def test_columns_write_what_was_not_measured_as_a_dash() -> None:
     assert table.cells({"rows": rows}) == [["2.0", "1 to 4", "1"], ["-", "-", "1"]]
 
 
+def test_columns_write_large_numbers_in_full() -> None:
+    table = Table((Column("p99 us", "us", ".4g"), span("spread", "rounds", ".3g")))
+    row: Any = {"us": 11660.0, "rounds": [0.5, 3996.0]}
+    assert table.cells({"rows": [row]}) == [["11660", "0.5 to 4000"]]
+
+
 def test_takes_no_more_memory_than_there_is() -> None:
     record = Record("echo", quick=False)
     before = list(record.notes)

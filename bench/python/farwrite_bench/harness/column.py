@@ -28,12 +28,20 @@ class Column:
         value = row[self.value] if isinstance(self.value, str) else self.value(row)
         if value is None:
             return NOTHING
-        return format(value, self.form) if isinstance(self.form, str) else self.form(value)
+        return plain(value, self.form) if isinstance(self.form, str) else self.form(value)
+
+
+def plain(value: Any, form: str) -> str:
+    """Format `value`, and write a large number in full: 11660, not 1.166e+04."""
+    text = format(value, form)
+    return f"{float(text):.0f}" if "e+" in text else text
 
 
 def span(head: str, key: str, form: str) -> Column:
     """Make the column of the lowest and the highest value of a list of rounds."""
-    return Column(head, key, lambda values: f"{min(values):{form}} to {max(values):{form}}")
+    return Column(
+        head, key, lambda values: f"{plain(min(values), form)} to {plain(max(values), form)}"
+    )
 
 
 def ratio(head: str, key: str, form: str) -> Column:
@@ -45,7 +53,7 @@ def spread(head: str, key: str, form: str) -> Column:
     """Make the column of a ratio's lowest and highest value."""
 
     def write(of: dict[str, float]) -> str:
-        return f"{of['low']:{form}} to {of['high']:{form}}"
+        return f"{plain(of['low'], form)} to {plain(of['high'], form)}"
 
     return Column(head, key, write)
 
