@@ -8,6 +8,7 @@ from typing import Any
 from farwrite import _farwrite
 from farwrite.arguments import seconds
 from farwrite.awaited import Awaited
+from farwrite.errors import Error
 from farwrite.lifetime.handle import Handle
 
 
@@ -70,7 +71,18 @@ class Completion(Handle, elsewhere="wait for the operation here, and send the ou
         self._native.wait(0)
 
     def __repr__(self) -> str:
-        return f"<Completion {'done' if self.done() else 'under way'}>"
+        return f"<Completion {outcome(self._native)}>"
+
+
+def outcome(native: _farwrite.Completion) -> str:
+    """Describe for a ``repr`` whether the operation is under way, done or failed."""
+    if not native.done():
+        return "under way"
+    try:
+        native.wait(0)
+    except Error as error:
+        return f"failed: {error}"
+    return "done"
 
 
 SUCCEEDED = Completion(_farwrite.Completion(), None)

@@ -56,7 +56,14 @@ def test_ends_at_once_on_shm(pair: Pair) -> None:
     done.wait(0)
     done.wait()
     done.cancel()
-    assert "done" in repr(done)
+    assert repr(done) == "<Completion done>"
+
+
+def test_the_repr_of_a_failed_write_says_why(pair: Pair) -> None:
+    pair.right.publish("weights", pair.right.allocate(8))
+    failed = pair.near.write(bytes(8), pair.near.lookup("weights"))
+    assert repr(failed).startswith("<Completion failed: write to ")
+    assert "the peer's memory is for reading only" in repr(failed)
 
 
 def _open_inbox(state: PeerState) -> None:

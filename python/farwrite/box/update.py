@@ -6,7 +6,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from farwrite import _farwrite
-from farwrite.completion import Completion
+from farwrite.completion import Completion, outcome
 from farwrite.lifetime.handle import Handle
 
 if TYPE_CHECKING:
@@ -67,4 +67,4 @@ class Update(Handle, elsewhere="wait for the change here, and send the version")
         return self._native.version()
 
     def __repr__(self) -> str:
-        return f"<Update {'done' if self.done() else 'under way'}>"
+        return f"<Update {outcome(self._native.completion())}>"
