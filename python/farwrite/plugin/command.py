@@ -36,6 +36,7 @@ def add_parser(subparsers: Subparsers) -> None:
     build.add_argument(
         "--jobs",
         type=_jobs,
+        metavar="N",
         help="number of files to compile at once (default: as many as CPUs and memory allow)",
     )
     build.set_defaults(run=run_build)

@@ -73,7 +73,11 @@ def add_parser(subparsers: Subparsers) -> None:
         help="make both workers step together, so that the weights repeat bit for bit",
     )
     parser.add_argument(
-        "--output", type=Path, default=OUTPUT, help=f"folder for the results (default: {OUTPUT})"
+        "--output",
+        type=Path,
+        default=OUTPUT,
+        metavar="DIR",
+        help=f"folder for the results (default: {OUTPUT})",
     )
     parser.set_defaults(run=run)
 
