@@ -239,7 +239,8 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
         Returns
         -------
         Completion
-            Succeeds when the source may be reused.
+            Succeeds when the source may be reused. It fails with `PermissionDenied` if the target
+            is for reading only.
 
         Raises
         ------
@@ -320,7 +321,8 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
     ) -> Completion:
         """Send a message of at most `max_message_bytes` bytes.
 
-        The peer receives the message as a notification with `tag`.
+        The message is ``bytes``, or another buffer or array. The peer receives it as a notification
+        with `tag`.
 
         Raises
         ------

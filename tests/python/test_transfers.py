@@ -325,6 +325,10 @@ class TestBadInput:
         with pytest.raises(fw.InvalidArgument, match=type(source).__name__):
             pair.near.write(source, remote)  # type: ignore[arg-type]
 
+    def test_text_is_refused_with_what_to_give(self, pair: Pair) -> None:
+        with pytest.raises(fw.InvalidArgument, match=r"^send: str is text, .*; give text.encode\("):
+            pair.near.send("text")  # type: ignore[arg-type]
+
     def test_python_objects_are_refused(self, pair: Pair) -> None:
         _, remote = opened(pair, 4, "uint8")
         with pytest.raises(fw.InvalidArgument, match="Python objects"):

@@ -163,6 +163,8 @@ def _view(operation: str, payload: object) -> npt.NDArray[Any]:
         raise InvalidArgument(
             f"{operation}: NumPy cannot view the buffer ({error}); give one that is in use"
         ) from None
+    if isinstance(payload, str):
+        raise InvalidArgument(f"{operation}: str is text, not bytes; give text.encode()")
     if not isinstance(payload, SupportsDLPack):
         raise InvalidArgument(
             f"{operation}: {type(payload).__name__} is neither an array, a buffer nor a DLPack"
