@@ -116,7 +116,7 @@ def test_the_summary_names_the_processes_whose_last_counters_are_missing(tmp_pat
     writer.stats = dict
     writer.write()
     killed = Run("farwrite", 1.0, 0, None, tuple(read_summaries(file)))
-    told = "last counters of these processes are missing"
+    told = "last counters and edges of these processes are missing"
     assert told in "\n".join(table([killed]))
     assert f"process {os.getpid()}: " in "\n".join(table([killed]))
     assert as_json([], [killed])["runs"][0]["without_end"] == [os.getpid()]

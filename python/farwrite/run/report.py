@@ -38,7 +38,7 @@ _REASONS = {
     "broke_annotations": "tensor with a shape that breaks its annotation",
     "dropped_dead_peer": "sent to a dead peer",
 }
-UNENDED = "Killed, or still running: the last counters of these processes are missing"
+UNENDED = "Killed, or still running: the last counters and edges of these processes are missing"
 _NO_TENSORFLOW = (
     "no process imported TensorFlow with Farwrite's hook (python -S, -E and -I skip the hook,"
     " and a program skips it if it replaces PYTHONPATH)"
