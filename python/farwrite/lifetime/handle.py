@@ -23,6 +23,6 @@ class Handle:
     def __getstate__(self) -> NoReturn:
         # As Python's own error: libraries that try to pickle an object catch this one.
         raise TypeError(
-            f"cannot pickle or copy '{type(self).__name__}' objects, which work in the process"
-            f" that made them alone; {self._elsewhere}"
+            f"cannot pickle or copy '{type(self).__name__}' objects, which work only in the"
+            f" process that made them; {self._elsewhere}"
         )
