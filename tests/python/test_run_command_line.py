@@ -14,7 +14,7 @@ from farwrite import cli
 from farwrite.run import command
 from farwrite.run.child import Run
 from farwrite.run.page import html
-from farwrite.run.report import as_json, table
+from farwrite.run.report import as_json, rows, table
 from farwrite.run.summary import Writer, read_summaries
 
 
@@ -108,6 +108,16 @@ def test_a_program_without_tensorflow_is_told_so_before_anything_is_compiled(
     monkeypatch.setattr(command, "ensure_built", lambda: said.append(capsys.readouterr().err))
     assert cli.main(["run", "--", "true"]) == 0
     assert "a program that never imports TensorFlow needs neither" in said[0]
+
+
+def test_the_table_says_which_copies_those_of_collectives_are(tmp_path: Path) -> None:
+    writer = Writer(str(tmp_path / "summary"))
+    writer.stats = lambda: {"copies": 21, "collective_copies": 20, "collective_staged": 1}
+    writer.end()
+    run = Run("farwrite", 1.0, 0, None, tuple(read_summaries(tmp_path / "summary")))
+    figures = {name.strip(): texts[0] for name, texts in rows([run])}
+    assert figures["copies of tensors"] == "21"
+    assert (figures["collective copies"], figures["collective staged"]) == ("20", "1")
 
 
 def test_the_summary_names_the_processes_whose_last_counters_are_missing(tmp_path: Path) -> None:

@@ -23,7 +23,8 @@ _COPIES = (
     "staged_unaligned",
     "snapshot_tensors",
     "in_place_copies",
-    "copy_on_write",
+    "collective_staged",
+    "collective_copies",
 )
 _REASONS = {
     "pulls_no_memory": "no room in registered memory or the peer's quota",
@@ -171,6 +172,7 @@ def rows(runs: Sequence[Run]) -> Iterator[tuple[str, list[str]]]:
     for name in _COPIES:
         yield row(f"  {name.replace('_', ' ')}", name)
     yield row("bytes copied", "bytes_copied", size=True)
+    yield row("variables copied on write", "copy_on_write")
     yield row("copied out of devices' memory", "staged_device_sends")
     yield row("copied into devices' memory", "staged_device_receives")
     yield row("  bytes", "staged_device_bytes", size=True)
