@@ -30,6 +30,7 @@ from farwrite_demo.chart import Row, draw, duration
 from farwrite_demo.child import Child
 from farwrite_demo.options import add_shared, count, load, size, warn_if_busy, write
 from farwrite_demo.progress import Progress
+from farwrite_demo.shared import shared_memory
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[Any]
@@ -103,9 +104,7 @@ def _box_reader(stack: contextlib.ExitStack, place: str) -> Look:
 
 
 def _shared_publisher(stack: contextlib.ExitStack, model_bytes: int) -> tuple[str, Publish]:
-    shared = SharedMemory(create=True, size=VERSION_BYTES + model_bytes)
-    stack.callback(shared.close)
-    stack.callback(shared.unlink)
+    shared = stack.enter_context(shared_memory(VERSION_BYTES + model_bytes))
 
     def publish(number: int, model: Floats) -> None:
         np.copyto(_floats(shared, model_bytes), model)

@@ -133,6 +133,7 @@ def _run(
         traceback.print_exc()
         with contextlib.suppress(OSError):
             pipe.send(Failure(f"{type(error).__name__}: {error}"))
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # it was closed where the command began
+            stream.flush()
     os._exit(status)  # the exit of TensorFlow may hang

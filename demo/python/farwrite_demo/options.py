@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from farwrite.cli_parser import writable_file
+from farwrite.errors import FailedPrecondition
 from farwrite.units import parse_size
 
 BUSY_LOAD = 0.5
@@ -46,9 +47,23 @@ def add_shared(parser: argparse.ArgumentParser) -> None:
 
 
 def write(path: Path | None, text: str) -> None:
-    """Write `text` to `path`; None writes nothing."""
-    if path is not None:
+    """Write `text` to `path`; None writes nothing.
+
+    Raises
+    ------
+    FailedPrecondition
+        If the file cannot be written.
+    """
+    if path is None:
+        return
+    try:
         path.write_text(text, encoding="utf-8")
+    except BrokenPipeError:
+        raise  # who read the output has enough of it
+    except OSError as error:
+        raise FailedPrecondition(
+            f"cannot write {path}: {error.strerror}; name another file"
+        ) from error
 
 
 def load() -> list[float]:

@@ -23,6 +23,7 @@ from farwrite import Channel, Device, RemoteArray
 from farwrite.errors import Internal
 from farwrite_demo.child import Child
 from farwrite_demo.progress import Progress
+from farwrite_demo.shared import shared_memory
 
 Words = npt.NDArray[np.uint64]
 
@@ -199,8 +200,7 @@ def _two_processes(size: int) -> Iterator[tuple[Side, Child]]:
         theirs, pipe = (
             stack.enter_context(end) for end in multiprocessing.get_context("spawn").Pipe(False)
         )
-        shared = stack.enter_context(contextlib.closing(SharedMemory(create=True, size=size)))
-        stack.callback(shared.unlink)
+        shared = stack.enter_context(shared_memory(size))
         device = stack.enter_context(Device(send_limit=2 * size + 2**30))
         child = stack.enter_context(
             Child("receiver", receive, theirs, shared.name, device.endpoint, count)
@@ -209,7 +209,7 @@ def _two_processes(size: int) -> Iterator[tuple[Side, Child]]:
         array = device.allocate(count, np.uint64)
         fill(array.array)
         device.publish("array", array)
-        _words(shared, count)[:] = 0  # allocates the pages
+        _words(shared, count)[:] = 0  # maps the pages
         channel = stack.enter_context(device.accept(SETUP_SECONDS))
         inbox = channel.lookup("inbox", SETUP_SECONDS)
         child.receive()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -20,6 +21,7 @@ import farwrite as fw
 from farwrite_demo import race as race_module
 from farwrite_demo.child import Child
 from farwrite_demo.command import affordable
+from farwrite_demo.options import write
 from farwrite_demo.progress import Progress
 from farwrite_demo.race import WAYS, checksum, fill, stamp
 from leftovers import held_by_others, shared_memory_files
@@ -93,6 +95,32 @@ def test_an_interrupted_demo_leaves_nothing_behind() -> None:
     ):
         assert time.monotonic() < give_up, "the second process or its memory remains"
         time.sleep(0.05)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
+def test_shared_memory_without_room_is_an_error_and_no_signal(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("os.posix_fallocate", refuse)
+    before = shared_memory_files()
+    with pytest.raises(fw.ResourceExhausted, match=f"{os.strerror(number)}; .*/dev/shm"):
+        race_module.race(1 << 20, 1)
+    left = shared_memory_files() - before
+    assert left == held_by_others(left)
+
+
+def test_a_demo_whose_output_is_closed_prints_no_traceback() -> None:
+    script = f'"{sys.executable}" -m farwrite demo --size 1M --rounds 1 >&-'
+    ended = subprocess.run(["sh", "-c", script], stderr=subprocess.PIPE, text=True, timeout=120)
+    assert (ended.returncode, "Traceback" in ended.stderr) == (0, False), ended.stderr
+
+
+def test_a_file_on_a_full_disk_is_named() -> None:
+    with pytest.raises(fw.FailedPrecondition, match="cannot write /dev/full: No space left"):
+        write(Path("/dev/full"), "figures")
 
 
 def test_a_wrong_checksum_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
