@@ -54,8 +54,9 @@ def begin(
         status = 1
         traceback.print_exc()
         _send(control, Failure(f"{type(error).__name__}: {error}"))
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for written in (sys.stdout, sys.stderr):
+        if written is not None:  # it was closed where the command began
+            written.flush()
     os._exit(status)
 
 
