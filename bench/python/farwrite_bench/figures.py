@@ -8,6 +8,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from farwrite.errors import FailedPrecondition
+
 NOT_REPLACEABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.EXDEV)
 """The error numbers for a folder without write permission, and for a file that is a mount point."""
 
@@ -17,7 +19,23 @@ def write(path: Path, text: str) -> None:
 
     A file that exists is replaced as a whole. It keeps its text if this process is killed, or if
     the disk is full. Only where its folder or a mount does not allow that is it written in place.
+
+    Raises
+    ------
+    FailedPrecondition
+        If the file cannot be written.
     """
+    try:
+        _write(path, text)
+    except BrokenPipeError:
+        raise  # who read the output has enough of it
+    except OSError as error:
+        raise FailedPrecondition(
+            f"cannot write {path}: {error.strerror}; name another file"
+        ) from error
+
+
+def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.is_relative_to("/dev") or (path.exists() and not path.is_file()):
         path.write_text(text, encoding="utf-8")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from farwrite.errors import FailedPrecondition
 from farwrite_bench.figures import write, write_json
 
 
@@ -73,7 +74,7 @@ def test_a_file_keeps_its_text_when_the_disk_is_full(tmp_path: Path) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, before[1]))  # stands for a full disk
     try:
-        with pytest.raises(OSError, match="too large"):
+        with pytest.raises(FailedPrecondition, match="too large; name another file"):
             write(file, "x" * 2**17)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
