@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import re
 import xml.etree.ElementTree as ElementTree
 from html import escape, unescape
@@ -180,6 +181,8 @@ def test_files_that_cannot_be_shown_are_named_with_the_reason(
     for name, text in broken.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "bytes.json").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    os.mkfifo(tmp_path / "pipe.json")
     assert report(tmp_path) == 0
     reported = capsys.readouterr().err
     html = unescape((tmp_path / "report.html").read_text())
@@ -195,9 +198,23 @@ def test_files_that_cannot_be_shown_are_named_with_the_reason(
         "types.json": "it is not what bench sizes writes",
         "machine.json": "machine is no dict",
         "bytes.json": "it is not a text in UTF-8",
+        "deep.json": "it is nested deeper",
+        "pipe.json": "it is no regular file",
     }.items():
         assert re.search(rf"report: left out \S*/{name}: .*{why}", reported), name
         assert re.search(rf"Left out: {name}: .*{why}", html), name
+
+
+@pytest.mark.parametrize("option", ["--output", "--svg"])
+def test_a_page_never_replaces_a_file_of_results(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    write_results(tmp_path, "tensor")
+    file = tmp_path / "tensor.json"
+    before = file.read_text()
+    assert report(tmp_path, option, file) == 2
+    assert "would replace a file of results; name another file" in capsys.readouterr().err
+    assert file.read_text() == before
 
 
 def test_a_folder_without_results_is_an_error(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from farwrite.cli_parser import writable_file
-from farwrite.errors import FailedPrecondition
+from farwrite.errors import FailedPrecondition, InvalidArgument
 from farwrite_bench.figures import write
 from farwrite_bench.report.files import read_folder
 from farwrite_bench.report.results_page import picture, results_page
@@ -46,6 +46,11 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the page. Files that cannot be shown are named on stderr and on the page."""
+    for option, path in (("--output", arguments.output), ("--svg", arguments.svg)):
+        if path is not None and path.suffix == ".json" and path.is_file():
+            raise InvalidArgument(
+                f"report: {option} {path} would replace a file of results; name another file"
+            )
     runs, left_out = read_folder(arguments.folder)
     for each in left_out:
         print(

@@ -82,6 +82,8 @@ def read_file(path: Path) -> Run:
     ValueError
         If the file is not the whole result of a known benchmark. The text has the reason.
     """
+    if path.exists() and not path.is_file():  # to open a pipe would wait for its writer
+        raise ValueError("it is no regular file")
     try:
         facts = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
     except OSError as error:
@@ -90,6 +92,8 @@ def read_file(path: Path) -> Run:
         raise ValueError("it is not a text in UTF-8") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"it is not JSON: {error}; the run may have been interrupted") from error
+    except RecursionError:
+        raise ValueError("it is nested deeper than any file of farwrite bench") from None
     if not isinstance(facts, dict) or "benchmark" not in facts:
         raise ValueError(
             "it has no key 'benchmark'; it is no file of farwrite bench, or of an older version"
