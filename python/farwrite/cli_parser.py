@@ -81,7 +81,20 @@ class Parser(argparse.ArgumentParser):
             option = unknown[0].partition("=")[0]
             known = self._option_string_actions if option.startswith("-") else ()
             self.error(f"unrecognized arguments: {' '.join(unknown)}{did_you_mean(option, known)}")
+        self._refuse_one_file_twice(parsed)
         return parsed, unknown
+
+    def _refuse_one_file_twice(self, parsed: Any) -> None:
+        """Print an error if two options name one file, of which only the last text would stay."""
+        named: dict[Path, str] = {}
+        for action in self._actions:
+            path = getattr(parsed, action.dest, None) if action.type is writable_file else None
+            if path is None or path.is_relative_to("/dev"):
+                continue
+            option = action.option_strings[0]
+            other = named.setdefault(path.resolve(), option)
+            if other != option:
+                self.error(f"{other} and {option} both name {path}; name two files")
 
     def error(self, message: str) -> NoReturn:
         """Print the usage and the message, and exit with status 2."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
 import signal
@@ -184,3 +185,35 @@ def test_a_file_that_cannot_be_written_is_a_mistake_of_the_command_line(tmp_path
     assert writable_file(str(new)) == new
     assert new.parent.is_dir()
     assert not new.exists()
+
+
+def test_two_options_that_name_one_file_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["run", "--compare", "--json", str(tmp_path / "one"), "--report", "one", "--", "true"]
+    with pytest.raises(SystemExit) as ended:
+        cli.main(words)
+    assert ended.value.code == 2
+    assert "--json and --report both name one; name two files" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (OSError(errno.EMFILE, "Too many open files"), "Too many open files; raise the limit"),
+        (FileNotFoundError(errno.ENOENT, "No such file", "/x"), "/x: No such file; create it"),
+    ],
+)
+def test_an_error_of_the_system_is_one_line(
+    error: OSError,
+    sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def refuse() -> None:
+        raise error
+
+    monkeypatch.setattr("farwrite.cli.info.info", refuse)
+    assert cli.main(["info"]) == 1
+    assert capsys.readouterr().err.startswith(f"farwrite info: stopped: {sentence}")

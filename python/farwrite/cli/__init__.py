@@ -26,6 +26,17 @@ from farwrite.trace import traced
 # takes the parsed arguments and returns the exit status.
 COMMANDS = (info, config, options, plugin, run, box)
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # of a write
+_REMEDIES = {
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    errno.ENFILE: "end programs that hold files open",
+    errno.EAGAIN: "end other processes, or raise their limit (ulimit -u)",
+    errno.ENOMEM: "end other programs, or raise the limit of memory (ulimit -v)",
+    errno.EROFS: "use a folder that can be written",
+    errno.EACCES: "let this user use it, or name another",
+    errno.ENAMETOOLONG: "name another file or folder",
+    errno.ENOENT: "create it, or name another",
+}
+"""What to do about an error of the system that may meet any command."""
 _ENDED_BY_SIGPIPE = 128 + signal.SIGPIPE  # as a shell says it of other programs
 
 
@@ -118,6 +129,13 @@ def _run(words: Sequence[str]) -> int:
         return USAGE_ERROR
     except Error as error:
         sys.stderr.write(parsed.command_parser.line(error))
+        return 1
+    except OSError as error:
+        if error.errno not in _REMEDIES:
+            raise
+        what = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+        line = parsed.command_parser.line(f"stopped: {what}; {_REMEDIES[error.errno]}")
+        sys.stderr.write(line)
         return 1
     except KeyboardInterrupt:
         sys.stderr.write(parsed.command_parser.line("interrupted"))
