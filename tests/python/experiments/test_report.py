@@ -38,7 +38,7 @@ def report(*words: str | Path) -> int:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
-    """A result of each benchmark, read once: to draw them takes some seconds."""
+    """A result of each benchmark, read once: to draw them takes a few seconds."""
     folder = tmp_path_factory.mktemp("results")
     write_results(folder)
     read, left_out = read_folder(folder)
