@@ -77,4 +77,7 @@ def size(text: str) -> int:
 
 def sizes(text: str) -> tuple[int, ...]:
     """Convert a list of sizes with commas, and drop repeated ones."""
-    return tuple(dict.fromkeys(size(part) for part in text.split(",") if part))
+    found = tuple(dict.fromkeys(size(part) for part in text.split(",") if part))
+    if not found:
+        raise argparse.ArgumentTypeError("no size; use one or more, as 4K,1M")
+    return found

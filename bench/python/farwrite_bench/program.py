@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from farwrite.errors import PeerDead
-from farwrite_bench.cluster.control import end_of
+from farwrite_bench.cluster.control import end_of, status_of
 
 ANSWER_SECONDS = 120.0
 END_SECONDS = 20.0
@@ -148,7 +148,7 @@ class Program:
     def _fail(self, what: str) -> NoReturn:
         # Its last words may be on their way.
         with contextlib.suppress(subprocess.TimeoutExpired):
-            what = f"{what} (exit status {self._process.wait(_DYING_SECONDS)})"
+            what += status_of(self._process.wait(_DYING_SECONDS))
         raise PeerDead(f"{self._bench}: {self.name} {what}; {self.last_words()}")
 
     def __enter__(self) -> Program:

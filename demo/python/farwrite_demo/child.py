@@ -87,6 +87,11 @@ class Child:
             raise PeerDead(f"demo: the process '{self._name}' failed: {message.message}{more}")
         return message
 
+    def check(self) -> None:
+        """Raise `PeerDead` if the process has ended."""
+        if not self._process.is_alive():
+            self.receive(0)
+
     def ask(self, message: object) -> Any:
         """Send a message and return the answer."""
         self.send(message)

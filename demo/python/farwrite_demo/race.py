@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from farwrite import Channel, Device, RemoteArray
-from farwrite.errors import Internal
+from farwrite.errors import DeadlineExceeded, Internal
 from farwrite_demo.child import Child
 from farwrite_demo.progress import Progress
 from farwrite_demo.shared import shared_memory
@@ -210,11 +210,23 @@ def _two_processes(size: int) -> Iterator[tuple[Side, Child]]:
         fill(array.array)
         device.publish("array", array)
         _words(shared, count)[:] = 0  # maps the pages
-        channel = stack.enter_context(device.accept(SETUP_SECONDS))
+        channel = stack.enter_context(_accept(device, child))
         inbox = channel.lookup("inbox", SETUP_SECONDS)
         child.receive()
         channel.write(array.array, inbox).wait()  # maps the inbox here
         yield Side(array.array, inbox, pipe, shared, channel), child
+
+
+def _accept(device: Device, child: Child) -> Channel:
+    """Accept the child's channel. The wait ends with the child."""
+    give_up = time.monotonic() + SETUP_SECONDS
+    while True:
+        try:
+            return device.accept(0.2)
+        except DeadlineExceeded:
+            child.check()
+            if time.monotonic() > give_up:
+                raise
 
 
 def receive(

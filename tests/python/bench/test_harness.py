@@ -19,7 +19,7 @@ from farwrite_bench.harness.chart import Bars, BySize
 from farwrite_bench.harness.column import Column, Table, ratio, span, spread
 from farwrite_bench.harness.command import add_parser
 from farwrite_bench.harness.memory import affordable, affordable_pool
-from farwrite_bench.options import positive
+from farwrite_bench.options import positive, sizes
 from farwrite_bench.record import Record
 from farwrite_bench.report.parts import Gain, rows_of
 from farwrite_bench.report.theme import colour
@@ -287,3 +287,10 @@ def test_a_number_that_measures_nothing_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="is not a number above 0"):
         positive(text)
     assert positive("0.5") == 0.5
+
+
+@pytest.mark.parametrize("text", ["", ",", ",,"])
+def test_a_list_without_a_size_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="no size; use one or more"):
+        sizes(text)
+    assert sizes("4K,,1M,4K") == (4096, 1 << 20)

@@ -24,9 +24,17 @@ def test_a_task_that_fails_is_reported_with_what_it_said(tmp_path: Path) -> None
 def test_a_task_that_ends_is_reported(tmp_path: Path) -> None:
     with (
         Task("gone", "asked_program", {}, tmp_path / "gone.log") as task,
-        pytest.raises(fw.PeerDead, match="gone ended early"),
+        pytest.raises(fw.PeerDead, match=r"gone ended early \(exit status 0\); .*\n +begun"),
     ):
         task.ask("end")
+
+
+def test_a_task_that_is_killed_is_reported_with_the_signal(tmp_path: Path) -> None:
+    with (
+        Task("gone", "asked_program", {}, tmp_path / "gone.log") as task,
+        pytest.raises(fw.PeerDead, match=r"gone ended early \(killed by signal 9, Killed\)"),
+    ):
+        task.ask("be killed")
 
 
 def test_what_is_missing_is_named_with_the_way_to_install_it(

@@ -198,6 +198,14 @@ def test_a_process_that_fails_is_reported_with_its_log(tmp_path: Path) -> None:
     assert "what the log holds" in log.read_text()
 
 
+def test_a_receiver_that_fails_before_it_connects_ends_the_race(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(race_module, "receive", fail)
+    with pytest.raises(fw.PeerDead, match="'receiver' failed: TypeError"):
+        race_module.race(1 << 20, 1)
+
+
 def test_a_process_that_ends_or_sends_nothing_is_reported() -> None:
     with Child("one", leave) as child, pytest.raises(fw.PeerDead, match="it ended early"):
         child.receive()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
@@ -37,7 +38,7 @@ class Control:
         try:
             self._connection.send(message)
         except OSError:
-            self._fail("ended early")
+            self._fail(f"ended early{self._status()}")
 
     def receive(self, seconds: float = START_SECONDS) -> object:
         """Wait for the child's next message.
@@ -51,7 +52,7 @@ class Control:
             silent = not self._connection.poll(seconds)
             message: object = None if silent else self._connection.recv()
         except (EOFError, OSError):
-            self._fail("ended early")
+            self._fail(f"ended early{self._status()}")
         if silent:
             self._fail(f"sent nothing for {seconds:.0f} s")
         if isinstance(message, Failure):
@@ -62,6 +63,10 @@ class Control:
         """Send a message and return the answer."""
         self.send(message)
         return self.receive()
+
+    def _status(self) -> str:
+        """Return how the child ended, to go on with after "ended early", or nothing."""
+        return ""
 
     def close(self) -> None:
         """Close the pipe, which ends the child."""
@@ -111,7 +116,16 @@ def receive_all(
     return [messages[child] for child in asked]
 
 
+def status_of(code: int) -> str:
+    """Describe how a process ended, by the code that Python's subprocess gives, as a remark."""
+    if code >= 0:
+        return f" (exit status {code})"
+    return f" (killed by signal {-code}, {signal.strsignal(-code)})"
+
+
 def end_of(log: Path) -> str:
     """Return the last lines of a log, to end an error's sentence with."""
     lines = log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
+    if not lines:
+        return "it printed nothing"
     return f"the end of {log}:" + "".join(f"\n    {line[:300]}" for line in lines)

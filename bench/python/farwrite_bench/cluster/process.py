@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from farwrite.errors import InvalidArgument, ResourceExhausted
 from farwrite_bench.cluster import child
-from farwrite_bench.cluster.control import Control
+from farwrite_bench.cluster.control import Control, status_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 END_SECONDS = 5.0
+DYING_SECONDS = 1.0
 QUIET = {
     "TF_CPP_MIN_LOG_LEVEL": "2",
     "GRPC_VERBOSITY": "ERROR",
@@ -85,6 +86,10 @@ class Task(Control):
 
     def _prepare(self, log: Path) -> None:
         """Start what the process starts from."""
+
+    def _status(self) -> str:
+        self._process.join(DYING_SECONDS)  # its pipe closes a moment before it ends
+        return "" if self._process.exitcode is None else status_of(self._process.exitcode)
 
     def __enter__(self) -> Self:
         return self

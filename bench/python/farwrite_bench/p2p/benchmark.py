@@ -234,7 +234,10 @@ def _registrations(row: Row) -> int:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(part for part in text.split(",") if part)
+    found = tuple(part for part in text.split(",") if part)
+    if not found:
+        raise argparse.ArgumentTypeError("no name; use one or more, with commas between")
+    return found
 
 
 BENCHMARK: Benchmark[Plan | HostPlan] = Benchmark(

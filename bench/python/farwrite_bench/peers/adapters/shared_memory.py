@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import platform
 from multiprocessing.shared_memory import SharedMemory
 from typing import Any
@@ -40,6 +41,18 @@ class _SharedEnd(End):
         if setup.receives:
             size = COUNTERS_BYTES + ECHO_BYTES + setup.pools.into.bytes
             self._memory = SharedMemory(create=True, size=size)
+            self._allocate(size)
+
+    def _allocate(self, size: int) -> None:
+        """Allocate all pages: a store that finds no room would end the process by a signal."""
+        assert self._memory is not None
+        try:
+            with open(f"/dev/shm/{self._memory.name}", "r+b") as file:
+                os.posix_fallocate(file.fileno(), 0, size)
+        except OSError:
+            self._memory.close()
+            self._memory.unlink()
+            raise
 
     @property
     def address(self) -> Any:
@@ -54,7 +67,7 @@ class _SharedEnd(End):
         echoes = buffer[COUNTERS_BYTES : COUNTERS_BYTES + ECHO_BYTES]
         payloads = buffer[COUNTERS_BYTES + ECHO_BYTES :]
         if self.setup.receives:
-            np.frombuffer(payloads, np.uint8).fill(0)  # all pages exist, as in the other pools
+            np.frombuffer(payloads, np.uint8).fill(0)  # all pages are mapped, as in the other pools
         self._there, self._here = (echoes, payloads) if self.setup.receives else (payloads, echoes)
         self._mine, self._theirs = (
             (TO_SENDER, TO_RECEIVER) if self.setup.receives else (TO_RECEIVER, TO_SENDER)
