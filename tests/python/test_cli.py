@@ -103,6 +103,30 @@ def test_an_error_is_one_line(
     assert capsys.readouterr().err == "farwrite info: no luck today\n"
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_command_that_is_ended_by_a_signal_cleans_up(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    program = (
+        "import sys, tempfile, time\n"
+        "from farwrite import cli\n"
+        "def info():\n"
+        "    with tempfile.TemporaryDirectory(dir=sys.argv[1]):\n"
+        "        print('begun', flush=True)\n"
+        "        time.sleep(100)\n"
+        "cli.info.info = info\n"
+        "sys.exit(cli.main(['info']))\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as command:
+        assert command.stdout is not None
+        assert command.stdout.readline() == "begun\n"
+        command.send_signal(number)
+        assert command.wait(20) == -number
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_ctrl_c_ends_a_command_also_where_python_drops_it() -> None:
     script = """
         import signal, sys, time, weakref

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from farwrite.box import command as box
 from farwrite.cli import config, info, options
 from farwrite.cli.entry_points import add_commands
-from farwrite.cli.interrupts import kept_interrupts
+from farwrite.cli.interrupts import Terminated, kept_interrupts, terminations
 from farwrite.cli_parser import USAGE_ERROR, Parser, Subparsers
 from farwrite.errors import Error, InvalidArgument
 from farwrite.info import version
@@ -121,7 +121,7 @@ def _run(words: Sequence[str]) -> int:
         if parsed.log is not None:
             set_log_level(parsed.log)
             os.environ["FARWRITE_LOG"] = parsed.log
-        with kept_interrupts(), traced(getattr(parsed, "trace", None)):
+        with kept_interrupts(), terminations(), traced(getattr(parsed, "trace", None)):
             return int(parsed.run(parsed))
     except InvalidArgument as error:
         parsed.command_parser.print_usage(sys.stderr)
@@ -137,6 +137,10 @@ def _run(words: Sequence[str]) -> int:
         line = parsed.command_parser.line(f"stopped: {what}; {_REMEDIES[error.errno]}")
         sys.stderr.write(line)
         return 1
+    except Terminated as ended:
+        sys.stdout.flush()
+        ended.end()
+        raise  # where the signal is blocked
     except KeyboardInterrupt:
         sys.stderr.write(parsed.command_parser.line("interrupted"))
         return 130

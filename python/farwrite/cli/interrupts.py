@@ -1,8 +1,9 @@
-"""Raises a KeyboardInterrupt again if Python dropped it."""
+"""Interrupts of a command: each ends it, and what it has begun is cleaned up."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import sys
 import threading
@@ -10,6 +11,46 @@ from collections.abc import Iterator
 from types import FrameType
 
 _AGAIN_SECONDS = 0.02
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM or SIGHUP, which otherwise end a process without its cleaning up."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+    def end(self) -> None:
+        """End this process by the signal, now that everything is cleaned up."""
+        signal.signal(self.number, signal.SIG_DFL)
+        os.kill(os.getpid(), self.number)
+
+
+@contextlib.contextmanager
+def terminations() -> Iterator[None]:
+    """Raise `Terminated` at SIGTERM and SIGHUP while the block runs.
+
+    A signal that this process ignores or handles already is left alone, and so are all of them
+    outside the main thread.
+    """
+
+    def terminate(number: int, frame: FrameType | None) -> None:
+        raise Terminated(number)
+
+    mine = []
+    if threading.current_thread() is threading.main_thread():
+        mine = [
+            number
+            for number in (signal.SIGTERM, signal.SIGHUP)
+            if signal.getsignal(number) == signal.SIG_DFL
+        ]
+    for number in mine:
+        signal.signal(number, terminate)
+    try:
+        yield
+    finally:
+        for number in mine:
+            signal.signal(number, signal.SIG_DFL)
 
 
 @contextlib.contextmanager
@@ -26,9 +67,12 @@ def kept_interrupts() -> Iterator[None]:
         yield
         return
     report = sys.unraisablehook
+    interrupt = KeyboardInterrupt()  # the last that was dropped
 
     def keep(dropped: sys.UnraisableHookArgs) -> None:
+        nonlocal interrupt
         if isinstance(dropped.exc_value, KeyboardInterrupt):
+            interrupt = dropped.exc_value
             # Later, since what is raised in here is dropped as well.
             signal.setitimer(signal.ITIMER_REAL, _AGAIN_SECONDS)
         else:
@@ -40,7 +84,7 @@ def kept_interrupts() -> Iterator[None]:
                 signal.setitimer(signal.ITIMER_REAL, _AGAIN_SECONDS)
                 return
             frame = frame.f_back
-        raise KeyboardInterrupt
+        raise interrupt
 
     before = signal.signal(signal.SIGALRM, raise_again)
     sys.unraisablehook = keep
