@@ -7,6 +7,7 @@ import json
 import os
 import re
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
 from html import escape, unescape
 from pathlib import Path
 
@@ -400,12 +401,13 @@ def test_names_at_the_ends_of_lines_and_a_long_title_are_broken() -> None:
     assert all(below - above > 8 for above, below in itertools.pairwise(names))
 
 
-def test_labels_of_an_axis_do_not_touch() -> None:
-    ticks = [2.0**power for power in range(40)]
+@pytest.mark.parametrize("powers", [range(40), [3, 12, 16, 20, 24, 26, 28], [5]])
+def test_labels_of_an_axis_do_not_touch(powers: Sequence[int]) -> None:
+    ticks = [2.0**power for power in powers]
     look = Look("many", "x", "y", log_x=True, ticks_x=ticks, write_x=lambda x: f"{x:.0f}")
     drawn = lines(look, [Series("grpc", "g", [(x, 1) for x in ticks])])
     shown = sorted((x, len(text)) for x, y, text in texts(drawn) if text.isdigit() and y > 200)
-    assert 2 <= len(shown) < 20
+    assert min(2, len(ticks)) <= len(shown) < 20
     for (left, one), (right, _) in itertools.pairwise(shown):
         assert right - left > 6 * one
 

@@ -86,7 +86,8 @@ def _name_ends(plot: Axes, series: Sequence[Series], names: Sequence[Sequence[st
         bottom = min(bottoms[place], ceiling - needed[place])
         ceiling = bottom
         own = colour(series[place].key)
-        line = {"arrowstyle": "-", "color": own, "linewidth": 0.8, "alpha": 0.5, "shrinkB": 3}
+        line = {"arrowstyle": "-", "color": own, "linewidth": 0.8, "alpha": 0.5}
+        line |= {"relpos": (0, 0.5), "shrinkA": 2, "shrinkB": 3}  # to where the name begins
         plot.annotate(
             "\n".join(names[place]),
             xy=series[place].points[-1],

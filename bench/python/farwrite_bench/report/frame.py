@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape, quoteattr
 
+import numpy as np
+
 from farwrite_bench.report.numbers import Write, plain
 from farwrite_bench.report.theme import INK, QUIET, RULE, colour, with_modes
 
@@ -115,10 +117,9 @@ class Frame:
             axis.set_minor_locator(NullLocator())
             axis.set_major_formatter(FuncFormatter(lambda value, _, write=write: write(value)))
         if look.ticks_x:
-            room = WIDTH - LEFT - self._right
             longest = max(len(look.write_x(tick)) for tick in look.ticks_x)
-            most = int(room / (longest * LETTER * SMALL + 8))
-            plot.set_xticks(look.ticks_x[:: -(-len(look.ticks_x) // max(most, 1))])
+            across = 0.9 * (WIDTH - LEFT - self._right)  # less the margins of the data
+            plot.set_xticks(_apart(look, (longest * LETTER * SMALL + 8) / across))
         return plot
 
     def svg(self, label: str) -> str:
@@ -173,6 +174,17 @@ class Frame:
         corner = x / WIDTH, 1 - (y + side) / self._height
         patch = Rectangle(corner, side / WIDTH, side / self._height, color=ink, linewidth=0)
         self._figure.add_artist(patch)
+
+
+def _apart(look: Look, least: float) -> list[float]:
+    """Return the first tick, the last one, and those between that are `least` of the axis apart."""
+    places = np.log(look.ticks_x) if look.log_x else np.asarray(look.ticks_x, float)
+    places = (places - places[0]) / max(places[-1] - places[0], 1e-9)
+    kept = [0]
+    for at in range(1, len(places) - 1):
+        if places[at] - places[kept[-1]] >= least and 1 - places[at] >= least:
+            kept.append(at)
+    return [look.ticks_x[at] for at in dict.fromkeys((*kept, len(places) - 1))]
 
 
 def svg(label: str, body: str, width: int, height: int) -> str:
