@@ -24,7 +24,7 @@
   X(snapshot_tensors, "Tensors copied from a ref variable, which may change while it is viewed.") \
   X(broke_annotations, "Tensors whose shape was not the one that the program gave.")              \
   X(in_place_copies, "Copies made for a kernel that writes into its input.")                      \
-  X(copies, "Copies of tensors: staging, snapshots and in-place together.")                       \
+  X(copies, "Copies of tensors: staged, snapshots, in place, collectives, bodies of calls.")      \
   X(bytes_pushed, "Tensor bytes that crossed tasks by push.")                                     \
   X(bytes_copied, "Of these, bytes that were copied once more than inline.")                      \
   X(received, "Tensors handed to their consumer.")                                                \
