@@ -9,6 +9,7 @@ import pytest
 
 import farwrite as fw
 from farwrite_bench.cluster.process import free_ports
+from farwrite_bench.cluster.ways import addresses
 
 
 def test_the_search_stays_in_the_named_range(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -16,6 +17,11 @@ def test_the_search_stays_in_the_named_range(monkeypatch: pytest.MonkeyPatch) ->
     found = free_ports(4)
     assert len(set(found)) == 4
     assert all(16400 <= port <= 16499 for port in found)
+
+
+def test_a_cluster_without_servers_needs_no_port() -> None:
+    assert free_ports(0) == []
+    assert addresses() == {}
 
 
 def test_a_port_that_is_taken_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:

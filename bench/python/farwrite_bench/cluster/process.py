@@ -153,13 +153,16 @@ def free_ports(count: int) -> list[int]:
     candidates = _port_range() or _ports_the_kernel_leaves(count)
     found: list[int] = []
     for port in random.sample(candidates, k=min(PORTS_TRIED, len(candidates))):
+        if len(found) == count:
+            break
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
             found.append(port)
-        if len(found) == count:
-            return found
-    raise ResourceExhausted(
-        f"find {count} free ports: the search found {len(found)}; end programs that listen on ports"
-    )
+    if len(found) < count:
+        raise ResourceExhausted(
+            f"find {count} free ports: the search found {len(found)}; end programs that listen on"
+            " ports"
+        )
+    return found
 
 
 def free_addresses(count: int) -> list[str]:
