@@ -118,7 +118,7 @@ class Frame:
             axis.set_major_formatter(FuncFormatter(lambda value, _, write=write: write(value)))
         if look.ticks_x:
             longest = max(len(look.write_x(tick)) for tick in look.ticks_x)
-            across = 0.9 * (WIDTH - LEFT - self._right)  # less the margins of the data
+            across = 0.9 * (WIDTH - LEFT - self._right)  # minus the margins of the data
             plot.set_xticks(_apart(look, (longest * LETTER * SMALL + 8) / across))
         return plot
 
