@@ -32,8 +32,9 @@ class AlarmError(Exception):
 class Alarms:
     """Raises AlarmError at a random moment of a call, and lets the next one pass or not."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, seconds: float) -> None:
         self._random = random.Random(seed)
+        self._seconds, self._end = seconds, 0.0
         self._armed = False
         self._usual = 1e-3
         self.interrupted = 0
@@ -43,6 +44,11 @@ class Alarms:
         if self._armed:
             self._armed = False
             raise AlarmError
+
+    def go_on(self, found: Found) -> bool:
+        """Whether time is left, counted from the first call of this; or nothing happened so far."""
+        self._end = self._end or time.monotonic() + self._seconds
+        return time.monotonic() < self._end or not (self.interrupted and found.arrived)
 
     def during(self, call: Callable[[], object]) -> None:
         begin = time.monotonic()
@@ -99,7 +105,7 @@ def reading(read: Callable[[], None]) -> Iterator[None]:
     reader.join()
 
 
-def run_box(fabric: str, operation: str, alarms: Alarms, end: float) -> Found:
+def run_box(fabric: str, operation: str, alarms: Alarms) -> Found:
     found = Found()
     with fw.box.serve(fabrics=[fabric], memory="512M") as server, server.connect() as box:
         other = box.create("other", WORDS, "float32")
@@ -119,7 +125,7 @@ def run_box(fabric: str, operation: str, alarms: Alarms, end: float) -> Found:
 
             with reading(read_models):
                 value = 0
-                while time.monotonic() < end:
+                while alarms.go_on(found):
                     value += 1
                     model = {name: np.full(WORDS, value, "int64") for name in like}
                     hold_server_back()
@@ -137,7 +143,7 @@ def run_box(fabric: str, operation: str, alarms: Alarms, end: float) -> Found:
         change = segment.write if operation == "write" else segment.accumulate
         with reading(read_segment):
             value = 0
-            while time.monotonic() < end:
+            while alarms.go_on(found):
                 value += 1
                 memory = box.array(WORDS, "int64")
                 memory.array[:] = value
@@ -147,7 +153,7 @@ def run_box(fabric: str, operation: str, alarms: Alarms, end: float) -> Found:
     return found
 
 
-def run_channel(fabric: str, operation: str, alarms: Alarms, end: float) -> Found:
+def run_channel(fabric: str, operation: str, alarms: Alarms) -> Found:
     found = Found()
     with fw.Device(fabrics=[fabric]) as near, fw.Device(fabrics=[fabric]) as far:
         accepted: list[fw.Channel] = []
@@ -161,7 +167,7 @@ def run_channel(fabric: str, operation: str, alarms: Alarms, end: float) -> Foun
             inbox = peer.publish("inbox", peer.allocate((ROWS, WORDS), "int64"))
             inbox.array[:] = 0
             target = channel.lookup("inbox")
-            while time.monotonic() < end:
+            while alarms.go_on(found):
                 for row in range(ROWS):
                     value = value + ROWS - value % ROWS if row == 0 else value + 1
                     source = np.full(WORDS, value, "int64")
@@ -180,7 +186,7 @@ def run_channel(fabric: str, operation: str, alarms: Alarms, end: float) -> Foun
                 found.add(number, array)
 
         with reading(receive):
-            while time.monotonic() < end:
+            while alarms.go_on(found):
                 value += 1
                 memory = near.allocate(WORDS, "int64")
                 memory.array[:] = value
@@ -195,9 +201,9 @@ def main() -> None:
     fabric, operation, seed, seconds = sys.argv[1:]
     # Python drops what is raised in a finalizer or in a callback.
     sys.unraisablehook = lambda dropped: None
-    alarms = Alarms(int(seed))
+    alarms = Alarms(int(seed), float(seconds))
     run = run_channel if operation in ("channel", "send") else run_box
-    run(fabric, operation, alarms, time.monotonic() + float(seconds)).report(alarms)
+    run(fabric, operation, alarms).report(alarms)
 
 
 if __name__ == "__main__":
