@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import errno
 import os
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from farwrite.arguments import did_you_mean as did_you_mean
+from farwrite.errors import FailedPrecondition
 
 if TYPE_CHECKING:
     SubParsersAction = argparse._SubParsersAction[Any]
@@ -21,6 +23,25 @@ USAGE_ERROR = 2
 """The exit status of a command whose arguments are wrong."""
 
 Names = TypeVar("Names")
+
+
+@contextlib.contextmanager
+def named_if_unwritable(path: Path) -> Iterator[None]:
+    """Name the file in an error of the system that meets the block, which writes it.
+
+    Raises
+    ------
+    FailedPrecondition
+        If the file cannot be written.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        raise  # the reader of the output has enough of it
+    except OSError as error:
+        raise FailedPrecondition(
+            f"cannot write {path}: {error.strerror}; name another file"
+        ) from error
 
 
 def writable_file(text: str) -> Path:

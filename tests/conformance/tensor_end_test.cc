@@ -4,7 +4,19 @@
 namespace farwrite {
 namespace {
 
-class TensorEnds : public Tensors {};
+class TensorEnds : public Tensors {
+ protected:
+  // Opens an edge, and takes all that is sent on it.
+  void move_six(Edge& edge) {
+    const TensorSpec spec = bytes_spec({3000});
+    edge = open_edge("whole", static_edge(spec));
+    ASSERT_TRUE(edge.sender.valid());
+    for (std::uint32_t step = 1; step <= 6; ++step) {
+      ASSERT_OK(send(edge.sender, spec, step));
+      ASSERT_TRUE(take(edge.receiver, spec, step).valid());
+    }
+  }
+};
 
 TEST_P(TensorEnds, WhatWasSentIsReceivedAfterTheSenderHasClosed) {
   const TensorSpec spec = bytes_spec({1000});
@@ -95,13 +107,8 @@ TEST_P(TensorEnds, AReceiverThatClosesEarlyIsToldToTheSenderWithTheNumber) {
 
 // The receiver is not closed itself, as in a program whose last block ends with the channel's.
 TEST_P(TensorEnds, AReceiverThatHasHeardTheEndMayCloseItsChannel) {
-  const TensorSpec spec = bytes_spec({3000});
-  Edge edge = open_edge("whole", static_edge(spec));
-  ASSERT_TRUE(edge.sender.valid());
-  for (std::uint32_t step = 1; step <= 6; ++step) {
-    ASSERT_OK(send(edge.sender, spec, step));
-    ASSERT_TRUE(take(edge.receiver, spec, step).valid());
-  }
+  Edge edge;
+  ASSERT_NO_FATAL_FAILURE(move_six(edge));
   auto closing = std::async(std::launch::async, [&] { return edge.sender.close(kHang); });
   EXPECT_CODE(kEndOfStream, edge.receiver.receive(kHang).status());
   ASSERT_OK(far_.close(kHang));
@@ -109,13 +116,8 @@ TEST_P(TensorEnds, AReceiverThatHasHeardTheEndMayCloseItsChannel) {
 }
 
 TEST_P(TensorEnds, AReceiverThatHasEverythingMayCloseItsChannelBeforeTheSender) {
-  const TensorSpec spec = bytes_spec({3000});
-  Edge edge = open_edge("whole", static_edge(spec));
-  ASSERT_TRUE(edge.sender.valid());
-  for (std::uint32_t step = 1; step <= 6; ++step) {
-    ASSERT_OK(send(edge.sender, spec, step));
-    ASSERT_TRUE(take(edge.receiver, spec, step).valid());
-  }
+  Edge edge;
+  ASSERT_NO_FATAL_FAILURE(move_six(edge));
   ASSERT_OK(far_.close(kHang));
   EXPECT_OK(edge.sender.close(kHang));
 }

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from farwrite.errors import FailedPrecondition
+from farwrite.cli_parser import named_if_unwritable
 
 NOT_REPLACEABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.EXDEV)
 """The error numbers for a folder without write permission, and for a file that is a mount point."""
@@ -25,14 +25,8 @@ def write(path: Path, text: str) -> None:
     FailedPrecondition
         If the file cannot be written.
     """
-    try:
+    with named_if_unwritable(path):
         _write(path, text)
-    except BrokenPipeError:
-        raise  # who read the output has enough of it
-    except OSError as error:
-        raise FailedPrecondition(
-            f"cannot write {path}: {error.strerror}; name another file"
-        ) from error
 
 
 def _write(path: Path, text: str) -> None:

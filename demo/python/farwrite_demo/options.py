@@ -6,8 +6,7 @@ import argparse
 import os
 from pathlib import Path
 
-from farwrite.cli_parser import writable_file
-from farwrite.errors import FailedPrecondition
+from farwrite.cli_parser import named_if_unwritable, writable_file
 from farwrite.units import parse_size
 
 BUSY_LOAD = 0.5
@@ -54,16 +53,9 @@ def write(path: Path | None, text: str) -> None:
     FailedPrecondition
         If the file cannot be written.
     """
-    if path is None:
-        return
-    try:
-        path.write_text(text, encoding="utf-8")
-    except BrokenPipeError:
-        raise  # who read the output has enough of it
-    except OSError as error:
-        raise FailedPrecondition(
-            f"cannot write {path}: {error.strerror}; name another file"
-        ) from error
+    if path is not None:
+        with named_if_unwritable(path):
+            path.write_text(text, encoding="utf-8")
 
 
 def load() -> list[float]:

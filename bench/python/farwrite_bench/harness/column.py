@@ -28,10 +28,10 @@ class Column:
         value = row[self.value] if isinstance(self.value, str) else self.value(row)
         if value is None:
             return NOTHING
-        return plain(value, self.form) if isinstance(self.form, str) else self.form(value)
+        return in_full(value, self.form) if isinstance(self.form, str) else self.form(value)
 
 
-def plain(value: Any, form: str) -> str:
+def in_full(value: Any, form: str) -> str:
     """Format `value`, and write a large number in full: 11660, not 1.166e+04."""
     text = format(value, form)
     return f"{float(text):.0f}" if "e+" in text else text
@@ -40,7 +40,7 @@ def plain(value: Any, form: str) -> str:
 def span(head: str, key: str, form: str) -> Column:
     """Make the column of the lowest and the highest value of a list of rounds."""
     return Column(
-        head, key, lambda values: f"{plain(min(values), form)} to {plain(max(values), form)}"
+        head, key, lambda values: f"{in_full(min(values), form)} to {in_full(max(values), form)}"
     )
 
 
@@ -53,7 +53,7 @@ def spread(head: str, key: str, form: str) -> Column:
     """Make the column of a ratio's lowest and highest value."""
 
     def write(of: dict[str, float]) -> str:
-        return f"{plain(of['low'], form)} to {plain(of['high'], form)}"
+        return f"{in_full(of['low'], form)} to {in_full(of['high'], form)}"
 
     return Column(head, key, write)
 

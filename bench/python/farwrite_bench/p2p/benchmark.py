@@ -12,7 +12,7 @@ from farwrite.units import format_size
 from farwrite_bench.harness import option
 from farwrite_bench.harness.benchmark import Benchmark, Progress
 from farwrite_bench.harness.chart import Bars, BySize, Chart
-from farwrite_bench.harness.column import Column, Table, marked, plain, span
+from farwrite_bench.harness.column import Column, Table, in_full, marked, span
 from farwrite_bench.harness.memory import affordable_pool
 from farwrite_bench.machine import machine
 from farwrite_bench.options import size, sizes
@@ -144,12 +144,12 @@ def sentences(facts: Facts) -> Iterator[str]:
     aliases = [row for row in facts["rows"] if row["op"] == "alias"]
     if len(aliases) > 1:
         taken = ", ".join(
-            f"{plain(row['p50_us'], '.3g')} us at {format_size(row['size'])}" for row in aliases
+            f"{in_full(row['p50_us'], '.3g')} us at {format_size(row['size'])}" for row in aliases
         )
         copies = sum(row["copies"] for row in aliases)
         growth = aliases[-1]["p50_us"] / aliases[0]["p50_us"]
         yield (
-            f"alias: {taken}; the last size takes {plain(growth, '.2g')} times as long as the"
+            f"alias: {taken}; the last size takes {in_full(growth, '.2g')} times as long as the"
             f" first; {copies:g} copies"
         )
 
