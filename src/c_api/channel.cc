@@ -1,5 +1,6 @@
-// The C ABI: channels, notifications and views.
+// The C ABI: channels, notifications and names.
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "c_api/handles.h"
@@ -8,6 +9,7 @@ namespace {
 
 using farwrite::Completion;
 using farwrite::Notification;
+using farwrite::PeerState;
 using farwrite::Status;
 using farwrite::StatusCode;
 using farwrite::c_api::bytes_at;
@@ -36,7 +38,7 @@ fw_notification farwrite::c_api::to_c(const farwrite::Channel& channel,
   seen.lane = notification.lane;
   seen.message = notification.message.data();
   seen.message_bytes = notification.message.size();
-  if (notification.lent.valid()) seen.lent = new fw_view{channel, std::move(notification.lent)};
+  if (notification.lent.valid()) seen.lent = new fw_remote{channel, std::move(notification.lent)};
   return seen;
 }
 
@@ -61,6 +63,33 @@ const char* fw_channel_fabric_reason(const fw_channel* channel) {
 
 uint32_t fw_channel_lanes(const fw_channel* channel) {
   return channel == nullptr ? 0 : channel->channel.peer().lanes;
+}
+
+const char* fw_channel_service(const fw_channel* channel) {
+  return channel == nullptr ? "" : channel->channel.peer().service.c_str();
+}
+
+int fw_channel_encrypted(const fw_channel* channel) {
+  return channel != nullptr && channel->channel.peer().encrypted ? 1 : 0;
+}
+
+fw_peer_state fw_channel_state(const fw_channel* channel) {
+  if (channel == nullptr) return FW_PEER_CLOSED;
+  switch (channel->channel.peer_state()) {
+    case PeerState::kAlive:
+      return FW_PEER_ALIVE;
+    case PeerState::kSilent:
+      return FW_PEER_SILENT;
+    case PeerState::kDead:
+      return FW_PEER_DEAD;
+    case PeerState::kClosed:
+      break;
+  }
+  return FW_PEER_CLOSED;
+}
+
+int fw_channel_maps(const fw_channel* channel) {
+  return channel != nullptr && channel->channel.maps_peer_memory() ? 1 : 0;
 }
 
 uint64_t fw_channel_max_message_bytes(const fw_channel* channel) {
@@ -90,6 +119,71 @@ fw_status* fw_channel_serve(fw_channel* channel, fw_handler on_notification, fw_
     });
   }
   return to_c(std::move(status));
+}
+
+fw_status* fw_channel_take(fw_channel* channel, uint64_t timeout_ns, fw_handler on_notification,
+                           void* context, int* taken) {
+  if (fw_status* const refused =
+          refuse_null("take a notification", {{"channel", channel != nullptr},
+                                              {"on_notification", on_notification != nullptr},
+                                              {"taken", taken != nullptr}})) {
+    return refused;
+  }
+  std::optional<Notification> came;
+  if (timeout_ns == 0) {
+    auto tried = channel->channel.try_notification();
+    if (!tried.ok()) return to_c(tried.status());
+    came = *std::move(tried);
+  } else {
+    auto waited = channel->channel.wait_notification(to_duration(timeout_ns));
+    const bool late = waited.status().code() == StatusCode::kDeadlineExceeded;
+    if (!waited.ok() && !late) return to_c(waited.status());
+    if (!late) came = *std::move(waited);
+  }
+  *taken = came.has_value() ? 1 : 0;
+  if (!came.has_value()) return nullptr;
+  const fw_notification seen = to_c(channel->channel, *came);
+  on_notification(context, &seen);
+  return nullptr;
+}
+
+fw_status* fw_channel_descriptor(fw_channel* channel, int* descriptor) {
+  if (fw_status* const refused =
+          refuse_null("make a descriptor",
+                      {{"channel", channel != nullptr}, {"descriptor", descriptor != nullptr}})) {
+    return refused;
+  }
+  const auto made = channel->channel.notification_descriptor();
+  if (!made.ok()) return to_c(made.status());
+  *descriptor = made.value();
+  return nullptr;
+}
+
+fw_status* fw_channel_arm(fw_channel* channel, int* armed) {
+  if (fw_status* const refused = refuse_null(
+          "arm a descriptor", {{"channel", channel != nullptr}, {"armed", armed != nullptr}})) {
+    return refused;
+  }
+  const auto ready = channel->channel.arm_notifications();
+  if (!ready.ok()) return to_c(ready.status());
+  *armed = ready.value() ? 1 : 0;
+  return nullptr;
+}
+
+void fw_channel_disarm(fw_channel* channel) {
+  if (channel != nullptr) channel->channel.disarm_notifications();
+}
+
+fw_status* fw_channel_notify(fw_channel* channel, uint32_t tag, uint32_t lane) {
+  constexpr const char* kOperation = "notify";
+  if (fw_status* const refused = refuse_null(kOperation, {{"channel", channel != nullptr}})) {
+    return refused;
+  }
+  if (channel->engine != nullptr) {
+    return to_c(Status::error(StatusCode::kInvalidArgument, {kOperation}, "the channel has an engine",
+                              "send a message"));
+  }
+  return outcome_now(channel->channel.notify(tag, lane));
 }
 
 fw_status* fw_channel_send(fw_channel* channel, const void* message, uint64_t bytes, uint32_t tag,
@@ -126,6 +220,68 @@ fw_status* fw_channel_lend(fw_channel* channel, const void* message, uint64_t by
                                            std::move(on_return), tag, lane));
 }
 
+fw_status* fw_channel_allocate(fw_channel* channel, uint64_t bytes, const char* kind,
+                               fw_region** region) {
+  if (fw_status* const refused = refuse_null(
+          "allocate", {{"channel", channel != nullptr}, {"region", region != nullptr}})) {
+    return refused;
+  }
+  const auto where = farwrite::MemoryKind::parse(kind == nullptr ? "host" : kind);
+  if (!where.ok()) return to_c(where.status());
+  auto allocated = channel->channel.allocate(bytes, where.value());
+  if (!allocated.ok()) return to_c(allocated.status());
+  *region = new fw_region{*std::move(allocated)};
+  return nullptr;
+}
+
+fw_status* fw_channel_publish(fw_channel* channel, const char* name, const fw_region* region,
+                              const char* description) {
+  if (fw_status* const refused = refuse_null("publish", {{"channel", channel != nullptr},
+                                                         {"name", name != nullptr},
+                                                         {"region", region != nullptr}})) {
+    return refused;
+  }
+  return to_c(
+      channel->channel.publish(name, region->region, description == nullptr ? "" : description));
+}
+
+fw_status* fw_channel_lookup(fw_channel* channel, const char* name, uint64_t timeout_ns,
+                             fw_remote** remote) {
+  if (fw_status* const refused = refuse_null("look up a region", {{"channel", channel != nullptr},
+                                                                  {"name", name != nullptr},
+                                                                  {"remote", remote != nullptr}})) {
+    return refused;
+  }
+  auto found = channel->channel.lookup(name, to_duration(timeout_ns));
+  if (!found.ok()) return to_c(found.status());
+  *remote = new fw_remote{channel->channel, *std::move(found)};
+  return nullptr;
+}
+
+fw_status* fw_channel_open(fw_channel* channel, const void* descriptor, uint64_t bytes,
+                           uint64_t timeout_ns, fw_remote** remote) {
+  if (fw_status* const refused =
+          refuse_null("open a region", {{"channel", channel != nullptr},
+                                        {"descriptor", descriptor != nullptr},
+                                        {"remote", remote != nullptr}})) {
+    return refused;
+  }
+  auto parsed = farwrite::RegionDescriptor::from_bytes({descriptor, bytes});
+  if (!parsed.ok()) return to_c(parsed.status());
+  auto opened = channel->channel.open(*parsed, to_duration(timeout_ns));
+  if (!opened.ok()) return to_c(opened.status());
+  *remote = new fw_remote{channel->channel, *std::move(opened)};
+  return nullptr;
+}
+
+fw_status* fw_channel_flush(fw_channel* channel, fw_completion** completion) {
+  if (fw_status* const refused = refuse_null(
+          "flush", {{"channel", channel != nullptr}, {"completion", completion != nullptr}})) {
+    return refused;
+  }
+  return to_c(channel->channel.flush(), completion);
+}
+
 fw_status* fw_channel_close(fw_channel* channel, uint64_t timeout_ns) {
   if (channel == nullptr) return nullptr;
   const Status status = channel->channel.close(to_duration(timeout_ns));
@@ -138,41 +294,3 @@ fw_status* fw_channel_close(fw_channel* channel, uint64_t timeout_ns) {
   }
   return to_c(status);
 }
-
-uint64_t fw_view_bytes(const fw_view* view) { return view == nullptr ? 0 : view->region.size(); }
-
-int fw_view_ready(const fw_view* view) { return view != nullptr && view->region.reached() ? 1 : 0; }
-
-fw_status* fw_view_map(fw_view* view, uint64_t timeout_ns, const void** data, uint64_t* bytes) {
-  if (fw_status* const refused = refuse_null(
-          "map a view",
-          {{"view", view != nullptr}, {"data", data != nullptr}, {"bytes", bytes != nullptr}})) {
-    return refused;
-  }
-  auto alias = view->channel.alias(view->region, 0, view->region.size(), to_duration(timeout_ns));
-  if (!alias.ok()) return to_c(alias.status());
-  *data = alias->data();
-  *bytes = alias->size();
-  return nullptr;
-}
-
-int fw_view_maps(const fw_view* view) {
-  return view != nullptr && view->channel.maps_peer_memory() ? 1 : 0;
-}
-
-void fw_view_read(fw_view* view, void* destination, uint32_t lane, fw_read_done done,
-                  void* context) {
-  if (done == nullptr) return;
-  if (fw_status* const refused = refuse_null(
-          "read a view", {{"view", view != nullptr}, {"destination", destination != nullptr}})) {
-    done(context, fw_status_message(refused));
-    return fw_status_free(refused);
-  }
-  const Completion read =
-      view->channel.read({destination, view->region.size()}, view->region, 0, lane);
-  read.on_settled([=](const Status& status) {
-    done(context, status.ok() ? nullptr : status.message().c_str());
-  });
-}
-
-void fw_view_release(fw_view* view) { delete view; }

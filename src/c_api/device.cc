@@ -1,5 +1,4 @@
 // The C ABI: devices and their memory.
-#include <algorithm>
 #include <string>
 
 #include "c_api/handles.h"
@@ -11,10 +10,12 @@ namespace {
 
 using farwrite::Device;
 using farwrite::DeviceOptions;
+using farwrite::MemoryKind;
 using farwrite::Result;
 using farwrite::Status;
 using farwrite::StatusCode;
 using farwrite::Token;
+using farwrite::c_api::bytes_at;
 using farwrite::c_api::refuse_null;
 using farwrite::c_api::to_c;
 using farwrite::c_api::to_duration;
@@ -24,11 +25,12 @@ void take_if_given(uint64_t given, Number& option) {
   if (given != 0) option = static_cast<Number>(given);
 }
 
-Result<DeviceOptions> to_options(const fw_device_options& given) {
-  // A caller built with an earlier header has a shorter struct.
-  fw_device_options c = {};
-  std::memcpy(&c, &given, std::min(given.struct_size, sizeof(c)));
+}  // namespace
+
+Result<DeviceOptions> farwrite::c_api::to_options(const fw_device_options* given) {
   DeviceOptions options;
+  if (given == nullptr) return options;
+  const fw_device_options c = taken(*given);
   if (c.listen != nullptr) {
     FARWRITE_RETURN_IF_ERROR(farwrite::core::set_keyword("listen", c.listen, options));
   }
@@ -63,19 +65,13 @@ Result<DeviceOptions> to_options(const fw_device_options& given) {
   return options;
 }
 
-}  // namespace
-
 fw_status* fw_device_open(const fw_device_options* options, fw_device** device) {
   if (fw_status* const refused = refuse_null("open a device", {{"device", device != nullptr}})) {
     return refused;
   }
-  DeviceOptions chosen;
-  if (options != nullptr) {
-    auto converted = to_options(*options);
-    if (!converted.ok()) return to_c(converted.status());
-    chosen = *std::move(converted);
-  }
-  auto opened = Device::open(chosen);
+  auto chosen = farwrite::c_api::to_options(options);
+  if (!chosen.ok()) return to_c(chosen.status());
+  auto opened = Device::open(*chosen);
   if (!opened.ok()) return to_c(opened.status());
   *device = new fw_device{*std::move(opened)};
   return nullptr;
@@ -154,11 +150,84 @@ int fw_forked_child_may_read(uint64_t stamp) {
 
 uint64_t fw_device_metrics(const fw_device* device, char* buffer, uint64_t capacity) {
   if (device == nullptr) return 0;
-  const std::string text = device->device.metrics_text();
-  if (buffer != nullptr && capacity > 0) buffer[text.copy(buffer, capacity - 1)] = '\0';
-  return text.size();
+  return farwrite::c_api::copy_text(device->device.metrics_text(), buffer, capacity);
 }
 
 void fw_copy(void* destination, const void* source, uint64_t bytes) {
   farwrite::copy_bytes(destination, source, bytes);
+}
+
+fw_status* fw_device_region(fw_device* device, uint64_t bytes, const char* kind,
+                            fw_region** region) {
+  if (fw_status* const refused =
+          refuse_null("allocate", {{"device", device != nullptr}, {"region", region != nullptr}})) {
+    return refused;
+  }
+  const auto where = MemoryKind::parse(kind == nullptr ? "host" : kind);
+  if (!where.ok()) return to_c(where.status());
+  auto allocated = device->device.allocate(bytes, where.value());
+  if (!allocated.ok()) return to_c(allocated.status());
+  *region = new fw_region{*std::move(allocated)};
+  return nullptr;
+}
+
+fw_status* fw_device_publish(fw_device* device, const char* name, const fw_region* region,
+                             const char* description) {
+  if (fw_status* const refused = refuse_null("publish", {{"device", device != nullptr},
+                                                         {"name", name != nullptr},
+                                                         {"region", region != nullptr}})) {
+    return refused;
+  }
+  return to_c(
+      device->device.publish(name, region->region, description == nullptr ? "" : description));
+}
+
+fw_status* fw_device_unpublish(fw_device* device, const char* name) {
+  if (fw_status* const refused =
+          refuse_null("unpublish", {{"device", device != nullptr}, {"name", name != nullptr}})) {
+    return refused;
+  }
+  return to_c(device->device.unpublish(name));
+}
+
+fw_status* fw_device_register(fw_device* device, void* memory, uint64_t bytes, int writable,
+                              fw_registration** registration) {
+  if (fw_status* const refused =
+          refuse_null("register memory", {{"device", device != nullptr},
+                                          bytes_at("memory", memory, bytes),
+                                          {"registration", registration != nullptr}})) {
+    return refused;
+  }
+  auto registered = writable != 0
+                        ? device->device.register_memory(farwrite::MutableByteView(memory, bytes))
+                        : device->device.register_memory(farwrite::ByteView(memory, bytes));
+  if (!registered.ok()) return to_c(registered.status());
+  *registration = new fw_registration{*std::move(registered)};
+  return nullptr;
+}
+
+fw_status* fw_use_cuda(void) { return to_c(farwrite::use_cuda()); }
+
+fw_status* fw_gpu_of_memory(const void* address, int* gpu) {
+  if (fw_status* const refused = refuse_null(
+          "look up memory", {{"address", address != nullptr}, {"gpu", gpu != nullptr}})) {
+    return refused;
+  }
+  const auto kind = farwrite::kind_of_memory(address);
+  if (!kind.ok()) return to_c(kind.status());
+  *gpu = kind.value().ordinal();
+  return nullptr;
+}
+
+fw_status* fw_copy_memory(void* destination, const void* source, uint64_t bytes) {
+  if (fw_status* const refused = refuse_null(
+          "copy memory",
+          {bytes_at("destination", destination, bytes), bytes_at("source", source, bytes)})) {
+    return refused;
+  }
+  return to_c(farwrite::copy_memory(destination, source, bytes));
+}
+
+fw_status* fw_wait_for_stream(int gpu, uint64_t stream) {
+  return to_c(farwrite::wait_for_stream(MemoryKind::cuda(gpu), stream));
 }

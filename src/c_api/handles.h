@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <string>
@@ -16,6 +17,7 @@
 #include "farwrite/c_api.h"
 #include "farwrite/channel.h"
 #include "farwrite/device.h"
+#include "farwrite/registration.h"
 #include "farwrite/status.h"
 #include "transfer/engine.h"
 
@@ -39,18 +41,26 @@ struct fw_channel {
   }
 };
 
-struct fw_view {
-  farwrite::Channel channel;
-  farwrite::RemoteRegion region;
+struct fw_completion {
+  farwrite::Completion completion;
+  std::shared_ptr<const std::uint64_t> version = nullptr;  // of a change, once that is done
+};
+
+struct fw_lease {
+  std::shared_ptr<const void> owner;
 };
 
 struct fw_region {
   farwrite::MemoryRegion region;
 };
 
-struct fw_target {
+struct fw_remote {
   farwrite::Channel channel;
   farwrite::RemoteRegion region;
+};
+
+struct fw_registration {
+  farwrite::MemoryRegistration registration;
 };
 
 struct fw_landed {
@@ -104,9 +114,47 @@ void fill(Struct& given, Struct known) {
   std::memcpy(&given, &known, std::min(given.struct_size, sizeof(known)));
 }
 
+// The outcome of a call that posts an operation. Settled, not just done: a peer that goes ends the
+// waiting while bytes may still be on their way.
+inline fw_status* to_c(const Completion& posted, fw_completion** completion) {
+  if (!posted.settled()) {
+    *completion = new fw_completion{posted};
+    return nullptr;
+  }
+  Status status = posted.wait();
+  if (status.ok()) *completion = nullptr;
+  return to_c(std::move(status));
+}
+
+// `done` for the end of an operation, valid as long as it runs.
+inline std::function<void(const Status&)> to_callback(fw_done done, void* context) {
+  return [=](const Status& status) {
+    if (status.ok()) return done(context, nullptr);
+    const fw_status failed{status};
+    done(context, &failed);
+  };
+}
+
 // What is still queued goes on by itself; the channel's end tells if it could not.
 inline fw_status* outcome_now(const Completion& completion) {
   return completion.done() ? to_c(completion.wait()) : nullptr;
+}
+
+// The defaults, and what the caller has set; null: all defaults.
+Result<DeviceOptions> to_options(const fw_device_options* given);
+
+// The part of the caller's struct that it has, after the defaults of the rest.
+template <typename Struct>
+Struct taken(const Struct& given) {
+  Struct known = {};
+  std::memcpy(&known, &given, std::min(given.struct_size, sizeof(known)));
+  return known;
+}
+
+// Copies the part of `text` that fits, with a terminating zero; returns the length of all of it.
+inline uint64_t copy_text(std::string_view text, char* buffer, uint64_t capacity) {
+  if (buffer != nullptr && capacity > 0) buffer[text.copy(buffer, capacity - 1)] = '\0';
+  return text.size();
 }
 
 // The callback of a C handler for a notification of the channel.

@@ -163,7 +163,7 @@ fw_status* fw_channel_serve_tensors(fw_channel* channel, const fw_tensor_handler
 
 fw_status* fw_channel_push(fw_channel* channel, const char* edge, uint64_t edge_bytes,
                            const void* description, uint64_t description_bytes, const void* source,
-                           uint64_t bytes, uint32_t lane, fw_push_done done, void* context,
+                           uint64_t bytes, uint32_t lane, fw_done done, void* context,
                            int* pushed) {
   constexpr const char* kOperation = "push a tensor";
   if (fw_status* const refused =
@@ -209,9 +209,7 @@ fw_status* fw_channel_push(fw_channel* channel, const char* edge, uint64_t edge_
     }
   }
   *pushed = 1;
-  written.on_settled([=](const Status& status) {
-    done(context, status.ok() ? nullptr : status.message().c_str());
-  });
+  written.on_settled(farwrite::c_api::to_callback(done, context));
   return nullptr;
 }
 

@@ -1,0 +1,87 @@
+/// @file
+/// The C ABI: memory that peers reach (fw_region), a peer's memory (fw_remote), and the user's
+/// memory that adapters know (fw_registration).
+#pragma once
+
+#include "farwrite/c/completion.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct fw_region fw_region;  ///< memory that peers reach; freed by fw_region_release()
+typedef struct fw_remote fw_remote;  ///< a peer's memory; freed by fw_remote_release()
+/// Memory that adapters have registered; freed by fw_registration_release().
+typedef struct fw_registration fw_registration;
+
+/// The most bytes of the head of fw_remote_write_notify().
+#define FW_MAX_HEAD_BYTES 512
+/// The most bytes of a descriptor.
+#define FW_MAX_DESCRIPTOR_BYTES 1024
+
+// --- Region: made by fw_device_region() or fw_channel_allocate().
+
+/// The region's first byte, 64-byte aligned; on a GPU its device pointer.
+FW_API void* fw_region_data(const fw_region* region);
+/// The size of the region in bytes.
+FW_API uint64_t fw_region_bytes(const fw_region* region);
+/// Writes the descriptor that a peer opens the region with, if `capacity` has room for it.
+/// @return The length of the descriptor, at most FW_MAX_DESCRIPTOR_BYTES.
+FW_API uint64_t fw_region_describe(const fw_region* region, void* buffer, uint64_t capacity);
+/// Ends the peers' access, as farwrite::MemoryRegion::close() does. The handle stays valid.
+/// @return kPeerSilent if a peer that may write did not settle within the timeout: the memory is
+/// not reused until it does.
+FW_API fw_status* fw_region_close(fw_region* region, uint64_t timeout_ns);
+/// Ends the peers' access, then frees the memory. While the channel is open, this may wait for the
+/// peer: do not call it from a handler. The handle may outlive the channel, and then this does not
+/// wait.
+FW_API void fw_region_release(fw_region* region);
+
+// --- Remote: opened by fw_channel_open() or fw_channel_lookup(), or lent with a message. It holds
+// a lease: the owner does not reuse the memory before fw_remote_release(). It may outlive the
+// channel, the device's handle and the peer.
+
+/// The size of the memory in bytes.
+FW_API uint64_t fw_remote_bytes(const fw_remote* remote);
+/// What the owner published with the memory; "" without. Valid as long as the handle.
+FW_API const char* fw_remote_description(const fw_remote* remote);
+/// Returns 1 if fw_remote_map() returns without waiting for the peer.
+FW_API int fw_remote_ready(const fw_remote* remote);
+/// Returns 1 if fw_remote_map() can map the bytes: the fabric maps the peer's memory. If it returns
+/// 0, use fw_remote_read().
+FW_API int fw_remote_maps(const fw_remote* remote);
+/// Maps all bytes read-only, without a copy. They stay valid until fw_remote_release(). The first
+/// mapping of lent memory may wait for the peer, for `timeout_ns` at most: do not call this from a
+/// handler.
+/// @return kUnsupported where the fabric cannot map; kDeadlineExceeded after the timeout, and a
+/// later call goes on with the wait.
+FW_API fw_status* fw_remote_map(fw_remote* remote, uint64_t timeout_ns, const void** data,
+                                uint64_t* bytes);
+/// Reads `bytes`, from `offset` on, into `destination` on `lane`. Until the operation is settled,
+/// `destination` must stay valid, even when the peer has ended.
+FW_API fw_status* fw_remote_read(fw_remote* remote, uint64_t offset, void* destination,
+                                 uint64_t bytes, uint32_t lane, fw_completion** completion);
+/// Writes `bytes` of `source`, which is any memory of this process, to `offset` on `lane`. Until
+/// the operation is settled, `source` must stay valid and unchanged. fw_channel_flush() makes the
+/// bytes visible to the peer.
+FW_API fw_status* fw_remote_write(fw_remote* remote, uint64_t offset, const void* source,
+                                  uint64_t bytes, uint32_t lane, fw_completion** completion);
+/// Writes two pieces in one operation, then notifies the peer with `tag`. Never waits for the peer.
+/// `head` (at most FW_MAX_HEAD_BYTES, reusable on return) lands at `offset`, and `source` directly
+/// behind it. When the peer takes the notification, both pieces are visible to it.
+FW_API fw_status* fw_remote_write_notify(fw_remote* remote, uint64_t offset, const void* head,
+                                         uint64_t head_bytes, const void* source, uint64_t bytes,
+                                         uint32_t tag, uint32_t lane, fw_completion** completion);
+/// Returns the lease to the peer. No write may be in flight. Never blocks.
+FW_API void fw_remote_release(fw_remote* remote);
+
+// --- Registration: made by fw_device_register().
+
+/// Returns 1 if an adapter has registered the memory, 0 if no fabric of the device needs it.
+FW_API int fw_registration_has_effect(const fw_registration* registration);
+/// Ends the registration. Transfers in flight keep what they use.
+FW_API void fw_registration_release(fw_registration* registration);
+
+#ifdef __cplusplus
+}
+#endif

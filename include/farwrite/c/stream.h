@@ -1,0 +1,110 @@
+/// @file
+/// The C ABI: byte streams over a channel, as farwrite::stream::Streams.
+#pragma once
+
+#include "farwrite/c/channel.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct fw_streams fw_streams;  ///< all streams of a channel; freed by fw_streams_release()
+typedef struct fw_stream fw_stream;    ///< one end of a stream; freed by fw_stream_release()
+typedef struct fw_lease fw_lease;      ///< what keeps bytes valid; freed by fw_lease_release()
+
+/// Bytes of a stream.
+typedef struct fw_slice {
+  const void* data;  ///< the first byte
+  uint64_t bytes;    ///< their number
+  /// Of received bytes: what keeps them valid, for the program to release. Ignored in a write.
+  fw_lease* lease;
+} fw_slice;
+
+/// Options of fw_streams_create(), as farwrite::stream::Options. Zero selects the default.
+typedef struct fw_stream_options {
+  size_t struct_size;       ///< sizeof(fw_stream_options)
+  uint64_t lend_from;       ///< slices of at least this size are lent, in bytes
+  uint64_t chunk;           ///< what is read at a time, in bytes
+  uint64_t window;          ///< bytes of one stream that are lent at a time; both sides the same
+  uint64_t message_window;  ///< bytes of one stream in messages; both sides the same
+  uint64_t write_bound;     ///< a write is done when so many bytes still wait
+  uint64_t held;            ///< received bytes that may stay in the peer's memory
+  uint32_t polled;          ///< 1: the program delivers by fw_streams_poll()
+} fw_stream_options;
+
+/// Counts of all streams of a channel, as farwrite::stream::Stats.
+typedef struct fw_stream_stats {
+  size_t struct_size;        ///< sizeof(fw_stream_stats)
+  uint64_t messages;         ///< sent, that hold bytes of slices
+  uint64_t message_bytes;    ///< sent in messages
+  uint64_t lent;             ///< regions that were lent
+  uint64_t lent_bytes;       ///< bytes of them
+  uint64_t staged_bytes;     ///< of these, copied to where a peer can read them
+  uint64_t aliased_bytes;    ///< received without a copy
+  uint64_t read_bytes;       ///< received by a read from the peer's memory
+  uint64_t held_back_bytes;  ///< of these, because `held` was reached
+  uint64_t credits;          ///< messages that only returned credit
+  uint64_t waits;            ///< times that a sender had bytes and had to wait for its peer
+} fw_stream_stats;
+
+/// Reports the bytes that a read took: of an ended stream none, or an error in `status`. The array
+/// is valid during the callback, its bytes until their leases are released.
+typedef void (*fw_on_read)(void* context, const fw_status* status, const fw_slice* slices,
+                           uint64_t count);
+
+/// Ends what keeps bytes valid. From any thread. NULL is allowed.
+FW_API void fw_lease_release(fw_lease* lease);
+
+// --- All streams of a channel.
+
+/// Takes the notifications of the channel over. The channel's handle stays the caller's, who closes
+/// it; that ends the streams.
+/// @param options NULL: the defaults
+FW_API fw_status* fw_streams_create(fw_device* device, fw_channel* channel,
+                                    const fw_stream_options* options, fw_streams** streams);
+/// This side's end of the stream of that number. Both sides open it before either writes. A number
+/// is used once.
+FW_API fw_status* fw_streams_open(fw_streams* streams, uint64_t number, fw_stream** stream);
+/// Measures the channel for about `time_ns`, and sets `lend_from` and `chunk` for streams that are
+/// opened later.
+FW_API fw_status* fw_streams_tune(fw_streams* streams, uint64_t time_ns);
+/// With `polled`: delivers what has come, in this thread. Returns 1 if there was something. Never
+/// blocks.
+FW_API int fw_streams_poll(fw_streams* streams);
+/// With `polled`: sets `descriptor` as fw_channel_descriptor() does.
+FW_API fw_status* fw_streams_descriptor(fw_streams* streams, int* descriptor);
+/// Before each wait on the descriptor. Returns 0 if fw_streams_poll() has something to deliver;
+/// 1 also after the end.
+FW_API int fw_streams_arm(fw_streams* streams);
+/// As fw_channel_disarm().
+FW_API void fw_streams_disarm(fw_streams* streams);
+/// Fills `options` with those in force.
+FW_API void fw_streams_options(const fw_streams* streams, fw_stream_options* options);
+/// Fills `stats`.
+FW_API void fw_streams_stats(const fw_streams* streams, fw_stream_stats* stats);
+/// Frees the handle. Streams that are open go on until their handles are gone.
+FW_API void fw_streams_release(fw_streams* streams);
+
+// --- One end of a stream.
+
+/// Sends slices behind all earlier ones. `done` is called once, perhaps in this call, as
+/// farwrite::stream::Stream::write() says. `release(owner)` is called once, from any thread, when
+/// no byte of the slices is needed any more, which may be long after `done`; NULL for bytes that
+/// outlive the stream. If this call fails, neither is called.
+FW_API fw_status* fw_stream_write(fw_stream* stream, const fw_slice* slices, uint64_t count,
+                                  void (*release)(void* owner), void* owner, fw_done done,
+                                  void* context);
+/// Takes what has come; waits if nothing has. `on_read` is called once, perhaps in this call, on
+/// any thread, and must not block. One read at a time.
+FW_API fw_status* fw_stream_read(fw_stream* stream, fw_on_read on_read, void* context);
+/// Ends this direction behind the last write. `done` is called once the peer has taken all bytes.
+FW_API fw_status* fw_stream_finish(fw_stream* stream, fw_done done, void* context);
+/// Ends both directions at once. The reads and writes of both sides fail with `code`, a number of
+/// farwrite::StatusCode above 0, and `reason`.
+FW_API void fw_stream_abort(fw_stream* stream, int code, const char* reason);
+/// Frees the handle: fw_stream_abort(), unless both directions were finished and read.
+FW_API void fw_stream_release(fw_stream* stream);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,107 @@
+// The C ABI: regions, the peer's memory, and registered memory.
+#include <string>
+
+#include "c_api/handles.h"
+
+using farwrite::c_api::bytes_at;
+using farwrite::c_api::refuse_null;
+using farwrite::c_api::to_c;
+using farwrite::c_api::to_duration;
+
+void* fw_region_data(const fw_region* region) {
+  return region == nullptr ? nullptr : region->region.data();
+}
+
+uint64_t fw_region_bytes(const fw_region* region) {
+  return region == nullptr ? 0 : region->region.size();
+}
+
+uint64_t fw_region_describe(const fw_region* region, void* buffer, uint64_t capacity) {
+  if (region == nullptr) return 0;
+  const auto descriptor = region->region.descriptor().to_bytes();
+  if (buffer != nullptr && descriptor.size() <= capacity)
+    std::memcpy(buffer, descriptor.data(), descriptor.size());
+  return descriptor.size();
+}
+
+fw_status* fw_region_close(fw_region* region, uint64_t timeout_ns) {
+  return region == nullptr ? nullptr : to_c(region->region.close(to_duration(timeout_ns)));
+}
+
+void fw_region_release(fw_region* region) { delete region; }
+
+uint64_t fw_remote_bytes(const fw_remote* remote) {
+  return remote == nullptr ? 0 : remote->region.size();
+}
+
+const char* fw_remote_description(const fw_remote* remote) {
+  return remote == nullptr ? "" : remote->region.description().c_str();
+}
+
+int fw_remote_ready(const fw_remote* remote) {
+  return remote != nullptr && remote->region.reached() ? 1 : 0;
+}
+
+int fw_remote_maps(const fw_remote* remote) {
+  return remote != nullptr && remote->channel.maps_peer_memory() ? 1 : 0;
+}
+
+fw_status* fw_remote_map(fw_remote* remote, uint64_t timeout_ns, const void** data,
+                         uint64_t* bytes) {
+  if (fw_status* const refused =
+          refuse_null("map a peer's memory", {{"remote", remote != nullptr},
+                                              {"data", data != nullptr},
+                                              {"bytes", bytes != nullptr}})) {
+    return refused;
+  }
+  auto alias =
+      remote->channel.alias(remote->region, 0, remote->region.size(), to_duration(timeout_ns));
+  if (!alias.ok()) return to_c(alias.status());
+  *data = alias->data();
+  *bytes = alias->size();
+  return nullptr;
+}
+
+fw_status* fw_remote_read(fw_remote* remote, uint64_t offset, void* destination, uint64_t bytes,
+                          uint32_t lane, fw_completion** completion) {
+  if (fw_status* const refused = refuse_null("read", {{"remote", remote != nullptr},
+                                                      bytes_at("destination", destination, bytes),
+                                                      {"completion", completion != nullptr}})) {
+    return refused;
+  }
+  return to_c(remote->channel.read({destination, bytes}, remote->region, offset, lane), completion);
+}
+
+fw_status* fw_remote_write(fw_remote* remote, uint64_t offset, const void* source, uint64_t bytes,
+                           uint32_t lane, fw_completion** completion) {
+  if (fw_status* const refused = refuse_null("write", {{"remote", remote != nullptr},
+                                                       bytes_at("source", source, bytes),
+                                                       {"completion", completion != nullptr}})) {
+    return refused;
+  }
+  return to_c(remote->channel.write({source, bytes}, remote->region, offset, lane), completion);
+}
+
+fw_status* fw_remote_write_notify(fw_remote* remote, uint64_t offset, const void* head,
+                                  uint64_t head_bytes, const void* source, uint64_t bytes,
+                                  uint32_t tag, uint32_t lane, fw_completion** completion) {
+  if (fw_status* const refused = refuse_null("write", {{"remote", remote != nullptr},
+                                                       bytes_at("head", head, head_bytes),
+                                                       bytes_at("source", source, bytes),
+                                                       {"completion", completion != nullptr}})) {
+    return refused;
+  }
+  return to_c(remote->channel.write_with_notify({head, head_bytes}, {source, bytes}, remote->region,
+                                                offset, tag, lane),
+              completion);
+}
+
+void fw_remote_release(fw_remote* remote) { delete remote; }
+
+int fw_registration_has_effect(const fw_registration* registration) {
+  return registration != nullptr && registration->registration.has_effect() ? 1 : 0;
+}
+
+void fw_registration_release(fw_registration* registration) { delete registration; }
+
+void fw_lease_release(fw_lease* lease) { delete lease; }
