@@ -180,8 +180,8 @@ fw_status* fw_channel_notify(fw_channel* channel, uint32_t tag, uint32_t lane) {
     return refused;
   }
   if (channel->engine != nullptr) {
-    return to_c(Status::error(StatusCode::kInvalidArgument, {kOperation}, "the channel has an engine",
-                              "send a message"));
+    return to_c(Status::error(StatusCode::kInvalidArgument, {kOperation},
+                              "the channel has an engine", "send a message"));
   }
   return outcome_now(channel->channel.notify(tag, lane));
 }

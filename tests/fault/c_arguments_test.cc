@@ -28,7 +28,7 @@ void take_nothing(void*, const fw_notification*) {}
 // Calls of a refused call's callback, which there must be none of.
 int called = 0;
 void count_call(void*) { ++called; }
-void count_error(void*, const char*) { ++called; }
+void count_error(void*, const fw_status*) { ++called; }
 
 class CArguments : public FaultTest {
  protected:
@@ -56,7 +56,7 @@ class CArguments : public FaultTest {
         [](void*, const fw_landing* landing) { fw_landed_release(landing->landed); });
     require(fw_channel_serve_tensors(engine_, &handlers_, nullptr));
     require(fw_channel_serve_tensors(far_engine_, &handlers_, nullptr));
-    require(fw_channel_allocate(far_plain_, 64, &region_));
+    require(fw_channel_allocate(far_plain_, 64, nullptr, &region_));
     wire_size_ = fw_region_describe(region_, wire_, sizeof(wire_));
     require(fw_channel_open(plain_, wire_, wire_size_, kLong, &target_));
     memory_ = fw_device_allocate(near_, 64);
@@ -66,7 +66,7 @@ class CArguments : public FaultTest {
   void TearDown() override {
     EXPECT_EQ(called, 0) << "of callbacks of calls that were refused";
     expect_usable();
-    fw_target_release(target_);
+    fw_remote_release(target_);
     fw_region_release(region_);
     fw_device_deallocate(near_, memory_);
     for (fw_channel* channel : {plain_, engine_, far_plain_, far_engine_}) {
@@ -90,7 +90,7 @@ class CArguments : public FaultTest {
     return name;
   }
   static fw_status* push(fw_channel* channel, const char* edge, const char* description,
-                         const char* source, fw_push_done done, int* pushed) {
+                         const char* source, fw_done done, int* pushed) {
     return fw_channel_push(channel, edge, 1, description, 1, source, 1, 0, done, nullptr, pushed);
   }
   fw_status* lend(fw_channel* channel, std::uint64_t bytes, std::uint64_t memory_bytes,
@@ -99,7 +99,11 @@ class CArguments : public FaultTest {
                            lane);
   }
   fw_status* write(std::uint64_t head, std::uint64_t source, std::uint32_t lane) {
-    return fw_target_write(target_, "h", head, memory_, source, 1, lane, count_error, nullptr);
+    fw_completion* completion = untouched<fw_completion>();
+    fw_status* const status =
+        fw_remote_write_notify(target_, 0, "h", head, memory_, source, 1, lane, &completion);
+    EXPECT_TRUE(status == nullptr || completion == untouched<fw_completion>());
+    return status;
   }
   // The functions without a status.
   void expect_nothing_of_null() {
@@ -143,30 +147,31 @@ class CArguments : public FaultTest {
         {"fw_channel_lanes", [] { return fw_channel_lanes(nullptr) == 0; }},
         {"fw_channel_max_message_bytes", [] { return fw_channel_max_message_bytes(nullptr) == 0; }},
         {"fw_channel_maps", [] { return fw_channel_maps(nullptr) == 0; }},
+        {"fw_channel_service", [] { return *fw_channel_service(nullptr) == 0; }},
+        {"fw_channel_encrypted", [] { return fw_channel_encrypted(nullptr) == 0; }},
+        {"fw_channel_state", [] { return fw_channel_state(nullptr) == FW_PEER_CLOSED; }},
+        {"fw_channel_disarm", [] { return fw_channel_disarm(nullptr), true; }},
         {"fw_channel_close", [] { return fw_channel_close(nullptr, 0) == nullptr; }},
-        {"fw_view_bytes", [] { return fw_view_bytes(nullptr) == 0; }},
-        {"fw_view_ready", [] { return fw_view_ready(nullptr) == 0; }},
-        {"fw_view_maps", [] { return fw_view_maps(nullptr) == 0; }},
-        {"fw_view_release", [] { return fw_view_release(nullptr), true; }},
-        {"fw_view_read", [] { return fw_view_read(nullptr, nullptr, 0, nullptr, nullptr), true; }},
-        {"fw_view_read",
-         [] {
-           std::string heard;
-           fw_view_read(
-               nullptr, nullptr, 0,
-               [](void* context, const char* error) {
-                 *static_cast<std::string*>(context) = error;
-               },
-               &heard);
-           return heard.find("view is NULL") != std::string::npos;
-         }},
+        {"fw_remote_bytes", [] { return fw_remote_bytes(nullptr) == 0; }},
+        {"fw_remote_ready", [] { return fw_remote_ready(nullptr) == 0; }},
+        {"fw_remote_maps", [] { return fw_remote_maps(nullptr) == 0; }},
+        {"fw_remote_release", [] { return fw_remote_release(nullptr), true; }},
+        {"fw_remote_description", [] { return *fw_remote_description(nullptr) == 0; }},
+        {"fw_completion_done", [] { return fw_completion_done(nullptr) == 1; }},
+        {"fw_completion_settled", [] { return fw_completion_settled(nullptr) == 1; }},
+        {"fw_completion_wait", [] { return fw_completion_wait(nullptr, 0) == nullptr; }},
+        {"fw_completion_cancel", [] { return fw_completion_cancel(nullptr), true; }},
+        {"fw_completion_free", [] { return fw_completion_free(nullptr), true; }},
+        {"fw_registration_has_effect", [] { return fw_registration_has_effect(nullptr) == 0; }},
+        {"fw_registration_release", [] { return fw_registration_release(nullptr), true; }},
+        {"fw_lease_release", [] { return fw_lease_release(nullptr), true; }},
+        {"fw_region_bytes", [] { return fw_region_bytes(nullptr) == 0; }},
+        {"fw_region_close", [] { return fw_region_close(nullptr, 0) == nullptr; }},
         {"fw_region_data", [] { return fw_region_data(nullptr) == nullptr; }},
         {"fw_region_describe", [] { return fw_region_describe(nullptr, nullptr, 0) == 0; }},
         {"fw_region_describe",
          [this] { return fw_region_describe(region_, nullptr, 1024) == wire_size_; }},
         {"fw_region_release", [] { return fw_region_release(nullptr), true; }},
-        {"fw_target_bytes", [] { return fw_target_bytes(nullptr) == 0; }},
-        {"fw_target_release", [] { return fw_target_release(nullptr), true; }},
         {"fw_channel_has_slot", [] { return fw_channel_has_slot(nullptr, "e", 1, 8) == 0; }},
         {"fw_channel_has_slot",
          [this] { return fw_channel_has_slot(engine_, nullptr, 1, 8) == 0; }},
@@ -184,8 +189,7 @@ class CArguments : public FaultTest {
   void expect_usable() {
     EXPECT_EQ(name(fw_channel_send(plain_, "m", 1, 1, 0)), "kOk");
     EXPECT_EQ(name(fw_channel_send(engine_, "m", 1, 1, 0)), "kOk");
-    const auto done = [](void*, const char* error) { EXPECT_EQ(error, nullptr); };
-    EXPECT_EQ(name(fw_target_write(target_, "h", 1, memory_, 8, 1, 0, done, nullptr)), "kOk");
+    EXPECT_EQ(name(write(1, 8, 0)), "kOk");
   }
 
   fw_device *near_ = nullptr, *far_ = nullptr;
@@ -193,7 +197,7 @@ class CArguments : public FaultTest {
   fw_channel *engine_ = nullptr, *far_engine_ = nullptr;
   fw_tensor_handlers handlers_ = {};
   fw_region* region_ = nullptr;
-  fw_target* target_ = nullptr;
+  fw_remote* target_ = nullptr;
   char wire_[1024];
   std::uint64_t wire_size_ = 0;
   void* memory_ = nullptr;
@@ -204,9 +208,11 @@ TEST_F(CArguments, NullIsRefusedOrNothingComesOfIt) {
   fw_device* device = untouched<fw_device>();
   fw_channel* channel = untouched<fw_channel>();
   fw_region* region = untouched<fw_region>();
-  fw_target* target = untouched<fw_target>();
+  fw_remote* target = untouched<fw_remote>();
+  fw_completion* completion = untouched<fw_completion>();
+  fw_registration* registration = untouched<fw_registration>();
   const char* value = untouched<const char>();
-  int pushed = 7;
+  int pushed = 7, number = 7;
   const std::vector<std::pair<const char*, std::function<fw_status*()>>> calls = {
       {"fw_read_option", [&] { return fw_read_option(nullptr, &value); }},
       {"fw_read_option", [&] { return fw_read_option("FARWRITE_TF_LANDING", nullptr); }},
@@ -227,30 +233,86 @@ TEST_F(CArguments, NullIsRefusedOrNothingComesOfIt) {
        [&] { return fw_channel_lend(plain_, nullptr, 1, memory_, 8, count_call, nullptr, 1, 0); }},
       {"fw_channel_lend",
        [&] { return fw_channel_lend(plain_, "m", 1, nullptr, 8, count_call, nullptr, 1, 0); }},
-      {"fw_view_map",
+      {"fw_remote_map",
        [&] {
          const void* data = nullptr;
          std::uint64_t bytes = 0;
-         return fw_view_map(nullptr, kLong, &data, &bytes);
+         return fw_remote_map(nullptr, kLong, &data, &bytes);
        }},
-      {"fw_channel_allocate", [&] { return fw_channel_allocate(nullptr, 8, &region); }},
-      {"fw_channel_allocate", [&] { return fw_channel_allocate(plain_, 8, nullptr); }},
+      {"fw_channel_allocate", [&] { return fw_channel_allocate(nullptr, 8, nullptr, &region); }},
+      {"fw_channel_allocate", [&] { return fw_channel_allocate(plain_, 8, nullptr, nullptr); }},
       {"fw_channel_open",
        [&] { return fw_channel_open(nullptr, wire_, wire_size_, kLong, &target); }},
       {"fw_channel_open",
        [&] { return fw_channel_open(plain_, nullptr, wire_size_, kLong, &target); }},
       {"fw_channel_open",
        [&] { return fw_channel_open(plain_, wire_, wire_size_, kLong, nullptr); }},
-      {"fw_target_write",
-       [&] { return fw_target_write(nullptr, "h", 1, memory_, 8, 1, 0, count_error, nullptr); }},
-      {"fw_target_write",
+      {"fw_remote_map",
        [&] {
-         return fw_target_write(target_, nullptr, 1, memory_, 8, 1, 0, count_error, nullptr);
+         std::uint64_t bytes = 0;
+         return fw_remote_map(target_, kLong, nullptr, &bytes);
        }},
-      {"fw_target_write",
-       [&] { return fw_target_write(target_, "h", 1, nullptr, 8, 1, 0, count_error, nullptr); }},
-      {"fw_target_write",
-       [&] { return fw_target_write(target_, "h", 1, memory_, 8, 1, 0, nullptr, nullptr); }},
+      {"fw_remote_map",
+       [&] {
+         const void* data = nullptr;
+         return fw_remote_map(target_, kLong, &data, nullptr);
+       }},
+      {"fw_remote_read", [&] { return fw_remote_read(nullptr, 0, memory_, 8, 0, &completion); }},
+      {"fw_remote_read", [&] { return fw_remote_read(target_, 0, nullptr, 8, 0, &completion); }},
+      {"fw_remote_read", [&] { return fw_remote_read(target_, 0, memory_, 8, 0, nullptr); }},
+      {"fw_remote_write", [&] { return fw_remote_write(nullptr, 0, memory_, 8, 0, &completion); }},
+      {"fw_remote_write", [&] { return fw_remote_write(target_, 0, nullptr, 8, 0, &completion); }},
+      {"fw_remote_write", [&] { return fw_remote_write(target_, 0, memory_, 8, 0, nullptr); }},
+      {"fw_remote_write_notify",
+       [&] { return fw_remote_write_notify(nullptr, 0, "h", 1, memory_, 8, 1, 0, &completion); }},
+      {"fw_remote_write_notify",
+       [&] {
+         return fw_remote_write_notify(target_, 0, nullptr, 1, memory_, 8, 1, 0, &completion);
+       }},
+      {"fw_remote_write_notify",
+       [&] { return fw_remote_write_notify(target_, 0, "h", 1, nullptr, 8, 1, 0, &completion); }},
+      {"fw_remote_write_notify",
+       [&] { return fw_remote_write_notify(target_, 0, "h", 1, memory_, 8, 1, 0, nullptr); }},
+      {"fw_completion_on_settled",
+       [&] { return fw_completion_on_settled(nullptr, nullptr, nullptr); }},
+      {"fw_device_region", [&] { return fw_device_region(nullptr, 8, nullptr, &region); }},
+      {"fw_device_region", [&] { return fw_device_region(near_, 8, nullptr, nullptr); }},
+      {"fw_device_publish", [&] { return fw_device_publish(nullptr, "n", region_, nullptr); }},
+      {"fw_device_publish", [&] { return fw_device_publish(near_, nullptr, region_, nullptr); }},
+      {"fw_device_publish", [&] { return fw_device_publish(near_, "n", nullptr, nullptr); }},
+      {"fw_device_unpublish", [&] { return fw_device_unpublish(nullptr, "n"); }},
+      {"fw_device_unpublish", [&] { return fw_device_unpublish(near_, nullptr); }},
+      {"fw_device_register",
+       [&] { return fw_device_register(nullptr, memory_, 8, 1, &registration); }},
+      {"fw_device_register",
+       [&] { return fw_device_register(near_, nullptr, 8, 1, &registration); }},
+      {"fw_device_register", [&] { return fw_device_register(near_, memory_, 8, 1, nullptr); }},
+      {"fw_gpu_of_memory",
+       [&] {
+         int gpu = 7;
+         return fw_gpu_of_memory(nullptr, &gpu);
+       }},
+      {"fw_gpu_of_memory", [&] { return fw_gpu_of_memory(memory_, nullptr); }},
+      {"fw_copy_memory", [&] { return fw_copy_memory(nullptr, memory_, 8); }},
+      {"fw_copy_memory", [&] { return fw_copy_memory(memory_, nullptr, 8); }},
+      {"fw_channel_take",
+       [&] { return fw_channel_take(nullptr, 0, take_nothing, nullptr, &number); }},
+      {"fw_channel_take", [&] { return fw_channel_take(plain_, 0, nullptr, nullptr, &number); }},
+      {"fw_channel_take",
+       [&] { return fw_channel_take(plain_, 0, take_nothing, nullptr, nullptr); }},
+      {"fw_channel_descriptor", [&] { return fw_channel_descriptor(nullptr, &number); }},
+      {"fw_channel_descriptor", [&] { return fw_channel_descriptor(plain_, nullptr); }},
+      {"fw_channel_arm", [&] { return fw_channel_arm(nullptr, &number); }},
+      {"fw_channel_arm", [&] { return fw_channel_arm(plain_, nullptr); }},
+      {"fw_channel_notify", [&] { return fw_channel_notify(nullptr, 1, 0); }},
+      {"fw_channel_publish", [&] { return fw_channel_publish(nullptr, "n", region_, nullptr); }},
+      {"fw_channel_publish", [&] { return fw_channel_publish(plain_, nullptr, region_, nullptr); }},
+      {"fw_channel_publish", [&] { return fw_channel_publish(plain_, "n", nullptr, nullptr); }},
+      {"fw_channel_lookup", [&] { return fw_channel_lookup(nullptr, "n", kLong, &target); }},
+      {"fw_channel_lookup", [&] { return fw_channel_lookup(plain_, nullptr, kLong, &target); }},
+      {"fw_channel_lookup", [&] { return fw_channel_lookup(plain_, "n", kLong, nullptr); }},
+      {"fw_channel_flush", [&] { return fw_channel_flush(nullptr, &completion); }},
+      {"fw_channel_flush", [&] { return fw_channel_flush(plain_, nullptr); }},
       {"fw_channel_serve_tensors",
        [&] { return fw_channel_serve_tensors(nullptr, &handlers_, nullptr); }},
       {"fw_channel_serve_tensors",
@@ -275,14 +337,17 @@ TEST_F(CArguments, NullIsRefusedOrNothingComesOfIt) {
   EXPECT_EQ(device, untouched<fw_device>());
   EXPECT_EQ(channel, untouched<fw_channel>());
   EXPECT_EQ(region, untouched<fw_region>());
-  EXPECT_EQ(target, untouched<fw_target>());
+  EXPECT_EQ(target, untouched<fw_remote>());
+  EXPECT_EQ(completion, untouched<fw_completion>());
+  EXPECT_EQ(registration, untouched<fw_registration>());
   EXPECT_EQ(value, untouched<const char>());
   EXPECT_EQ(pushed, 7);
+  EXPECT_EQ(number, 7);
   expect_nothing_of_null();
   // Without a pointer, or of a status, where NULL is success.
-  for (const char* entry :
-       {"fw_abi_version", "fw_version", "fw_fork_stamp", "fw_forked_child_may_read",
-        "fw_status_code", "fw_status_code_name", "fw_status_message", "fw_copy"}) {
+  for (const char* entry : {"fw_abi_version", "fw_version", "fw_fork_stamp",
+                            "fw_forked_child_may_read", "fw_status_code", "fw_status_code_name",
+                            "fw_status_message", "fw_copy", "fw_use_cuda", "fw_wait_for_stream"}) {
     tried_.insert(entry);
   }
   for (const std::string& entry : matrix_entries()) {
@@ -293,13 +358,13 @@ TEST_F(CArguments, NullIsRefusedOrNothingComesOfIt) {
 // A size, a lane, a tag or a time that no call can have.
 TEST_F(CArguments, HugeNumbersAreRefused) {
   fw_region* region = untouched<fw_region>();
-  fw_target* target = untouched<fw_target>();
+  fw_remote* target = untouched<fw_remote>();
   int pushed = 7;
   char wire[sizeof(wire_)] = {};
   const std::vector<std::pair<const char*, std::function<fw_status*()>>> calls = {
-      {"allocate", [&] { return fw_channel_allocate(plain_, kHuge, &region); }},
+      {"allocate", [&] { return fw_channel_allocate(plain_, kHuge, nullptr, &region); }},
       {"allocate all but a page",
-       [&] { return fw_channel_allocate(plain_, kHuge - 4095, &region); }},
+       [&] { return fw_channel_allocate(plain_, kHuge - 4095, nullptr, &region); }},
       {"open what is no descriptor",
        [&] { return fw_channel_open(plain_, wire, sizeof(wire), kLong, &target); }},
       {"open a cut descriptor",
@@ -340,7 +405,7 @@ TEST_F(CArguments, HugeNumbersAreRefused) {
     EXPECT_EQ(called, 0) << what;
   }
   EXPECT_EQ(region, untouched<fw_region>());
-  EXPECT_EQ(target, untouched<fw_target>());
+  EXPECT_EQ(target, untouched<fw_remote>());
   EXPECT_EQ(pushed, 7);
   EXPECT_EQ(fw_device_allocate(near_, kHuge), nullptr);
   EXPECT_EQ(fw_device_allocate(near_, kHuge - 4095), nullptr);
@@ -377,22 +442,24 @@ TEST_F(CArguments, ASlotIsNotLostToAPushThatIsRefused) {
     EXPECT_EQ(pushed, 7);
   }
   int pushed = 7;
-  EXPECT_EQ(
-      name(fw_channel_push(
-          engine_, "e", 1, "d", 1, memory_, 64, 0, [](void*, const char*) {}, nullptr, &pushed)),
-      "kOk");
+  EXPECT_EQ(name(fw_channel_push(
+                engine_, "e", 1, "d", 1, memory_, 64, 0, [](void*, const fw_status*) {}, nullptr,
+                &pushed)),
+            "kOk");
   EXPECT_EQ(pushed, 1);
 }
 
 TEST_F(CArguments, NothingIsASizeLikeAnother) {
   fw_region* region = nullptr;
-  const std::string allocated = name(fw_channel_allocate(plain_, 0, &region));
+  const std::string allocated = name(fw_channel_allocate(plain_, 0, nullptr, &region));
   EXPECT_EQ(allocated == "kOk", region != nullptr);
   fw_region_release(region);
   fw_device_deallocate(near_, fw_device_allocate(near_, 0));
   EXPECT_EQ(name(fw_channel_send(plain_, nullptr, 0, 1, 0)), "kOk");
-  const auto done = [](void*, const char* error) { EXPECT_EQ(error, nullptr); };
-  EXPECT_EQ(name(fw_target_write(target_, nullptr, 0, nullptr, 0, 1, 0, done, nullptr)), "kOk");
+  fw_completion* completion = untouched<fw_completion>();
+  EXPECT_EQ(name(fw_remote_write_notify(target_, 0, nullptr, 0, nullptr, 0, 1, 0, &completion)),
+            "kOk");
+  EXPECT_EQ(completion, nullptr);
   fw_copy(nullptr, nullptr, 0);
   EXPECT_GT(fw_device_metrics(near_, nullptr, 0), 0u);
   EXPECT_EQ(fw_region_describe(region_, wire_, wire_size_ - 1), wire_size_);
@@ -423,7 +490,7 @@ TEST_F(CArguments, ACallOnAChannelOfAClosedDeviceIsRefused) {
   require(fw_device_close(device, kLong));
   EXPECT_EQ(name(fw_channel_send(channel, "m", 1, 1, 0)), "kCancelled");
   fw_region* region = untouched<fw_region>();
-  EXPECT_EQ(name(fw_channel_allocate(channel, 8, &region)), "kCancelled");
+  EXPECT_EQ(name(fw_channel_allocate(channel, 8, nullptr, &region)), "kCancelled");
   EXPECT_EQ(region, untouched<fw_region>());
   EXPECT_EQ(name(fw_channel_close(channel, kLong)), "kOk");
   EXPECT_EQ(name(fw_channel_close(accepted, kLong)), "kOk");

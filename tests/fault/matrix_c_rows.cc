@@ -178,16 +178,17 @@ std::vector<Row> channel_rows() {
       peer("fw_channel_allocate",
            [](W& w) {
              Output<fw_region> region;
-             return region.check(fw_channel_allocate(w.c_channel, 64, region), fw_region_release);
+             return region.check(fw_channel_allocate(w.c_channel, 64, nullptr, region),
+                                 fw_region_release);
            },
            {{"stopped", kReturns}}),
       peer("fw_channel_open",
            [](W& w) {
-             Output<fw_target> target;
+             Output<fw_remote> target;
              const auto wire = w.inbox.descriptor().to_bytes();
              return target.check(
                  fw_channel_open(w.c_channel, wire.data(), wire.size(), limit_ns(), target),
-                 fw_target_release);
+                 fw_remote_release);
            }),
       own("fw_channel_serve_tensors",
           [](W& w) {
@@ -199,8 +200,9 @@ std::vector<Row> channel_rows() {
            [](W& w) {
              Answer& answer = w.answer("fw_channel_push");
              int pushed = 7;
-             const Status status = status_of(fw_channel_push(
-                 w.c_engine, "edge", 4, "d", 1, bytes, 16, 0, Answer::take_text, &answer, &pushed));
+             const Status status =
+                 status_of(fw_channel_push(w.c_engine, "edge", 4, "d", 1, bytes, 16, 0,
+                                           Answer::take_status, &answer, &pushed));
              if (!status.ok() && pushed != 7) return Status(StatusCode::kInternal, "of *pushed");
              if (!status.ok() || pushed == 0) return answer.refused(status);
              return answer.wait();
@@ -223,28 +225,22 @@ std::vector<Row> channel_rows() {
 
 std::vector<Row> memory_rows() {
   return {
-      fact("fw_view_bytes", [](W& w) { return fw_view_bytes(w.c_view); }),
-      fact("fw_view_ready", [](W& w) { return fw_view_ready(w.c_view); }),
-      fact("fw_view_maps", [](W& w) { return fw_view_maps(w.c_view); }),
-      peer("fw_view_read",
+      fact("fw_remote_bytes", [](W& w) { return fw_remote_bytes(w.c_view); }),
+      fact("fw_remote_ready", [](W& w) { return fw_remote_ready(w.c_view); }),
+      fact("fw_remote_maps", [](W& w) { return fw_remote_maps(w.c_view); }),
+      peer("fw_remote_read",
            [](W& w) {
              static char out[kMatrixBytes];
 
-             Answer& answer = w.answer("fw_view_read");
-             fw_view_read(w.c_view, out, 0, Answer::take_text, &answer);
-             return answer.wait();
-           },
-           {{"killed", "Unknown"},
-            {"stopped", Outcome::by_fabric(kReturns, kLate)},
-            {"closed", {"returns", "Unknown"}},
-            {"shut", "Unknown"},
-            {"parent", "Unknown"},
-            {"forked", "Unknown"}}),
-      own("fw_view_map",
+             return w.answer("fw_remote_read").follow([&](fw_completion** end) {
+               return fw_remote_read(w.c_view, 0, out, kMatrixBytes, 0, end);
+             });
+           }),
+      own("fw_remote_map",
           [](W& w) {
             const void* data = bytes;
             std::uint64_t size = 7;
-            const Status mapped = status_of(fw_view_map(w.c_view, limit_ns(), &data, &size));
+            const Status mapped = status_of(fw_remote_map(w.c_view, limit_ns(), &data, &size));
             const bool untouched = data == bytes && size == 7;
             return mapped.ok() == untouched ? Status(StatusCode::kInternal, "output") : mapped;
           },
@@ -254,7 +250,11 @@ std::vector<Row> memory_rows() {
            {"closed", kMapped},
            {"shut", kMapped},
            {"parent", kMapped}}),
-      fact("fw_view_release", [](W& w) { fw_view_release(std::exchange(w.c_view, nullptr)); }),
+      fact("fw_remote_release",
+           [](W& w) {
+             fw_remote_release(std::exchange(w.c_view, nullptr));
+             fw_remote_release(std::exchange(w.c_target, nullptr));
+           }),
       fact("fw_region_data", [](W& w) { return *static_cast<char*>(fw_region_data(w.c_region)); }),
       fact("fw_region_describe",
            [](W& w) {
@@ -263,17 +263,13 @@ std::vector<Row> memory_rows() {
            }),
       fact("fw_region_release",
            [](W& w) { fw_region_release(std::exchange(w.c_region, nullptr)); }),
-      fact("fw_target_bytes", [](W& w) { return fw_target_bytes(w.c_target); }),
-      peer("fw_target_write",
+      peer("fw_remote_write_notify",
            [](W& w) {
-             Answer& answer = w.answer("fw_target_write");
-             const Status written = status_of(fw_target_write(w.c_target, bytes, 8, bytes, 16, 1, 0,
-                                                              Answer::take_text, &answer));
-             return written.ok() ? answer.wait() : answer.refused(written);
+             return w.answer("fw_remote_write_notify").follow([&](fw_completion** end) {
+               return fw_remote_write_notify(w.c_target, 0, bytes, 8, bytes, 16, 1, 0, end);
+             });
            },
            {{"stopped", kReturns}}),
-      fact("fw_target_release",
-           [](W& w) { fw_target_release(std::exchange(w.c_target, nullptr)); }),
   };
 }
 

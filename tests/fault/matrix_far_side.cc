@@ -76,7 +76,7 @@ struct FarHandles {
     FARWRITE_REQUIRE(eventually([&] { return fw_channel_has_slot(c_engine, "back", 4, 16) == 1; }));
     int pushed = 0;
     FARWRITE_REQUIRE(fw_channel_push(
-                         c_engine, "back", 4, "d", 1, ones, 16, 0, [](void*, const char*) {},
+                         c_engine, "back", 4, "d", 1, ones, 16, 0, [](void*, const fw_status*) {},
                          nullptr, &pushed) == nullptr);
     FARWRITE_REQUIRE(pushed == 1);
   }

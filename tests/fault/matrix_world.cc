@@ -65,7 +65,7 @@ TensorSpec matrix_tensor() { return {.dtype = "<f4", .item_bytes = 4, .dims = {8
 fw_tensor_handlers matrix_handlers(void (*on_landing)(void* context, const fw_landing* landing)) {
   fw_tensor_handlers all = {};
   all.struct_size = sizeof(all);
-  all.on_message = [](void*, const fw_notification* message) { fw_view_release(message->lent); };
+  all.on_message = [](void*, const fw_notification* message) { fw_remote_release(message->lent); };
   all.on_end = [](void*, int, const char*) {};
   all.on_landing = on_landing;
   all.on_slot = [](int opened) {
@@ -84,9 +84,9 @@ void Answer::take(const Status& status) {
   changed_.notify_all();
 }
 
-void Answer::take_text(void* context, const char* error) {
-  constexpr auto kWithoutCode = static_cast<StatusCode>(255);
-  static_cast<Answer*>(context)->take(error == nullptr ? Status() : Status(kWithoutCode, error));
+void Answer::take_status(void* context, const fw_status* status) {
+  static_cast<Answer*>(context)->take(
+      Status(static_cast<StatusCode>(fw_status_code(status)), fw_status_message(status)));
 }
 
 Status Answer::wait() {
@@ -205,13 +205,13 @@ void MatrixWorld::open_c() {
   FARWRITE_REQUIRE(fw_channel_serve_tensors(c_engine, &handlers, this) == nullptr);
   fw_channel_want_slots(c_engine, "back", 4, 16);
   c_region = new fw_region{channel.allocate(kMatrixBytes).value()};
-  c_target = new fw_target{channel, inbox};
-  c_view = new fw_view{channel, outbox};
+  c_target = new fw_remote{channel, inbox};
+  c_view = new fw_remote{channel, outbox};
 }
 
 MatrixWorld::~MatrixWorld() {
-  fw_view_release(c_view);
-  fw_target_release(c_target);
+  fw_remote_release(c_view);
+  fw_remote_release(c_target);
   fw_region_release(c_region);
   fw_landed_release(c_landed.exchange(nullptr));
   for (fw_channel* handle : {c_engine, c_served, c_fresh}) {

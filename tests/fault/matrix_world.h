@@ -45,8 +45,22 @@ class Answer {
   auto taker() {
     return [this](const Status& status) { take(status); };
   }
-  // For callbacks of C, which get a text without a code.
-  static void take_text(void* context, const char* error);
+  // For callbacks of C.
+  static void take_status(void* context, const fw_status* status);
+  // Posts an operation of C, and waits for its end.
+  template <typename Post>
+  Status follow(const Post& post) {
+    fw_completion* completion = nullptr;
+    fw_status* const posted = post(&completion);
+    if (posted != nullptr) {
+      Status status(static_cast<StatusCode>(fw_status_code(posted)), fw_status_message(posted));
+      fw_status_free(posted);
+      return refused(std::move(status));
+    }
+    (void)fw_completion_on_settled(completion, take_status, this);
+    fw_completion_free(completion);
+    return wait();
+  }
   static void take_end(void* context) { static_cast<Answer*>(context)->take(Status()); }
 
   // What it got. kDeadlineExceeded without a text after the limit.
@@ -128,8 +142,8 @@ struct MatrixWorld {
   fw_channel* c_engine = nullptr;  // has an engine
   fw_channel* c_fresh = nullptr;
   fw_region* c_region = nullptr;
-  fw_target* c_target = nullptr;
-  fw_view* c_view = nullptr;
+  fw_remote* c_target = nullptr;
+  fw_remote* c_view = nullptr;
   std::atomic<fw_landed*> c_landed{nullptr};
   std::atomic<int> c_ends{0};  // calls of the engine's end handler
 

@@ -83,28 +83,28 @@ int maps_within_a_limit(const Arguments& arguments) {
   options.struct_size = sizeof(options);
   fw_device* device = nullptr;
   fw_channel* channel = nullptr;
-  std::promise<fw_view*> lent;
+  std::promise<fw_remote*> lent;
   FARWRITE_REQUIRE(fw_device_open(&options, &device) == nullptr);
   FARWRITE_REQUIRE(fw_device_connect(device, arguments.at(0).c_str(), kPatienceNs, &channel) ==
                    nullptr);
   FARWRITE_REQUIRE(fw_channel_serve(
                        channel,
                        [](void* context, const fw_notification* notification) {
-                         static_cast<std::promise<fw_view*>*>(context)->set_value(
+                         static_cast<std::promise<fw_remote*>*>(context)->set_value(
                              notification->lent);
                        },
                        nullptr, &lent) == nullptr);
   say("connected");
-  fw_view* const view = lent.get_future().get();
+  fw_remote* const view = lent.get_future().get();
   const void* data = nullptr;
   std::uint64_t bytes = 0;
-  fw_status* const late = fw_view_map(view, kShortNs, &data, &bytes);
+  fw_status* const late = fw_remote_map(view, kShortNs, &data, &bytes);
   say("first " + std::string(fw_status_code_name(late)));
   fw_status_free(late);
   FARWRITE_REQUIRE(hear() == "again");
-  FARWRITE_REQUIRE(fw_view_map(view, kPatienceNs, &data, &bytes) == nullptr);
+  FARWRITE_REQUIRE(fw_remote_map(view, kPatienceNs, &data, &bytes) == nullptr);
   say("mapped " + std::to_string(bytes));
-  fw_view_release(view);
+  fw_remote_release(view);
   hear_the_end();
   FARWRITE_REQUIRE(fw_channel_close(channel, kPatienceNs) == nullptr);
   FARWRITE_REQUIRE(fw_device_close(device, kPatienceNs) == nullptr);

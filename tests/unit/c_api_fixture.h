@@ -42,7 +42,7 @@ struct End {
   std::atomic<std::uint32_t> notifications{0}, ends{0}, returned{0};
   std::atomic<int> good_order{-1};
   std::mutex mutex;
-  std::vector<fw_view*> views;
+  std::vector<fw_remote*> views;
   std::vector<std::string> messages;
   std::vector<std::uint32_t> tags;
 
@@ -104,7 +104,7 @@ class CAbi : public testing::Test {
       if (end->channel != nullptr) {
         EXPECT_EQ(code(fw_channel_close(end->channel, kHang)), "kOk");
       }
-      for (fw_view* view : end->views) fw_view_release(view);
+      for (fw_remote* view : end->views) fw_remote_release(view);
     }
     for (End* end : {&near_, &far_}) {
       if (end->device != nullptr) {

@@ -6,7 +6,7 @@
 int farwrite_test_c_header(void);
 
 static void on_notification(void* context, const fw_notification* notification) {
-  if (notification->lent != NULL) fw_view_release(notification->lent);
+  if (notification->lent != NULL) fw_remote_release(notification->lent);
   *(uint32_t*)context += notification->tag;
 }
 

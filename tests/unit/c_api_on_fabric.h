@@ -16,10 +16,21 @@ namespace farwrite::c_api_test {
 struct Outcome {
   std::atomic<int> done{0};
   std::string error;
-  static void take(void* context, const char* error) {
+  static void take(void* context, const fw_status* status) {
     auto& self = *static_cast<Outcome*>(context);
-    if (error != nullptr) self.error = error;
+    if (status != nullptr) self.error = fw_status_message(status);
     ++self.done;
+  }
+  // Posts an operation and takes its end. Returns the code of the call.
+  template <typename Post>
+  std::string follow(const Post& post) {
+    fw_completion* completion = nullptr;
+    fw_status* const posted = post(&completion);
+    if (posted == nullptr) {
+      EXPECT_EQ(fw_completion_on_settled(completion, take, this), nullptr);
+    }
+    fw_completion_free(completion);
+    return code(posted);
   }
 };
 

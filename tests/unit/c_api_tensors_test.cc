@@ -233,7 +233,7 @@ TEST_P(CAbiTensors, MessagesAndLeasesPassTheEngine) {
   EXPECT_EQ(far_.messages, (std::vector<std::string>{"plain", "lent"}));
   EXPECT_EQ(far_.tags, (std::vector<std::uint32_t>{0x00ffffff, 3}));
   ASSERT_EQ(far_.views.size(), 1u);
-  fw_view_release(far_.views[0]);
+  fw_remote_release(far_.views[0]);
   far_.views.clear();
   EXPECT_TRUE(eventually([&] { return near_.returned == 1; }));
   fw_device_deallocate(near_.device, source);

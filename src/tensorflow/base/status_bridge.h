@@ -18,10 +18,10 @@ inline std::string message_of(const FwStatus& status) {
 }
 
 struct ReleaseView {
-  void operator()(fw_view* view) const { fw_view_release(view); }
+  void operator()(fw_remote* view) const { fw_remote_release(view); }
 };
 // What a peer lent; the lease ends with it.
-using View = std::unique_ptr<fw_view, ReleaseView>;
+using View = std::unique_ptr<fw_remote, ReleaseView>;
 
 struct ReleaseLanded {
   void operator()(fw_landed* landed) const { fw_landed_release(landed); }

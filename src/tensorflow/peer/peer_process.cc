@@ -20,10 +20,11 @@ constexpr std::uint64_t kMediumBytes = std::uint64_t{1} << 20;
 constexpr std::uint64_t kLargeBytes = std::uint64_t{16} << 20;
 
 // Owns what is written into a slot until the last byte has left.
-void landed(void* context, const char* error) {
+void landed(void* context, const fw_status* status) {
   const std::unique_ptr<tensorflow::Tensor> tensor(static_cast<tensorflow::Tensor*>(context));
   // The channel's end, which ends the receiver's wait as well.
-  if (error != nullptr) VLOG(1) << "Farwrite: a tensor did not land: " << error;
+  if (status != nullptr)
+    VLOG(1) << "Farwrite: a tensor did not land: " << fw_status_message(status);
 }
 
 // Runs on a thread of the channel, or of the device: it must not block.

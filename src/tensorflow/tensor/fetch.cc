@@ -31,12 +31,12 @@ void finish(std::unique_ptr<Fetch> fetch, absl::Status status) {
 }
 
 // On a thread of the channel.
-void read_over(void* context, const char* error) {
+void read_over(void* context, const fw_status* status) {
   std::unique_ptr<Fetch> fetch(static_cast<Fetch*>(context));
   Arrival& arrival = fetch->arrival;
-  if (error != nullptr) {
+  if (status != nullptr) {
     std::string why = "Farwrite: cannot read a tensor that a peer lent: ";
-    finish(std::move(fetch), absl::UnavailableError(why + error));
+    finish(std::move(fetch), absl::UnavailableError(why + fw_status_message(status)));
     return;
   }
   if (arrival.of_call) {
@@ -76,7 +76,7 @@ std::unique_ptr<Fetch> begin(Arrival arrival, Fetched fetched) {
 template <typename Room>
 void read(std::unique_ptr<Fetch> fetch, const Room& room) {
   Arrival& taken = fetch->arrival;
-  const absl::Status fits = check_lent_bytes(fw_view_bytes(taken.lent.get()), taken.tensor_bytes);
+  const absl::Status fits = check_lent_bytes(fw_remote_bytes(taken.lent.get()), taken.tensor_bytes);
   if (!fits.ok()) {
     finish(std::move(fetch), fits);
     return;
@@ -88,15 +88,21 @@ void read(std::unique_ptr<Fetch> fetch, const Room& room) {
                                                           " bytes that a peer lent"));
     return;
   }
-  fw_view* const view = taken.lent.get();
-  const std::uint32_t lane = taken.read_lane;
-  fw_view_read(view, destination, lane, &read_over, fetch.release());
+  fw_completion* reading = nullptr;
+  const FwStatus posted(fw_remote_read(taken.lent.get(), 0, destination, taken.tensor_bytes,
+                                       taken.read_lane, &reading));
+  if (posted != nullptr) {
+    read_over(fetch.release(), posted.get());
+    return;
+  }
+  const FwStatus unheard(fw_completion_on_settled(reading, &read_over, fetch.release()));
+  fw_completion_free(reading);
 }
 
 }  // namespace
 
 bool must_fetch(const Arrival& arrival) {
-  return arrival.lent != nullptr && fw_view_maps(arrival.lent.get()) == 0;
+  return arrival.lent != nullptr && fw_remote_maps(arrival.lent.get()) == 0;
 }
 
 void fetch(Arrival arrival, tf::Allocator* allocator, Fetched fetched) {

@@ -89,7 +89,7 @@ absl::Status map(const View& view, std::uint64_t expected, const void** data,
         "Farwrite: a peer pushed a tensor as lent memory, and lent no memory");
   }
   std::uint64_t bytes = 0;
-  const FwStatus status(fw_view_map(view.get(), timeout_ns, data, &bytes));
+  const FwStatus status(fw_remote_map(view.get(), timeout_ns, data, &bytes));
   if (status != nullptr) {
     const bool late = std::string_view(fw_status_code_name(status.get())) == "kDeadlineExceeded";
     return absl::Status(late ? absl::StatusCode::kDeadlineExceeded : absl::StatusCode::kUnavailable,
@@ -249,7 +249,7 @@ bool serialized(const Arrival& arrival) {
 }
 
 bool ready(const Arrival& arrival) {
-  return arrival.lent == nullptr || fw_view_ready(arrival.lent.get()) != 0;
+  return arrival.lent == nullptr || fw_remote_ready(arrival.lent.get()) != 0;
 }
 
 absl::Status look(const Arrival& arrival, const void** data) {
