@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "c_api/handles.h"
 #include "farwrite/c_api.h"
 #include "fault/fixture.h"
 #include "fault/matrix_world.h"
@@ -127,6 +128,45 @@ std::vector<Row> device_rows() {
              char copied[16];
              fw_copy(copied, w.exported.data(), sizeof(copied));
            }),
+      own("fw_device_region",
+          [](W& w) {
+            Output<fw_region> region;
+            return region.check(fw_device_region(w.c_device, 64, nullptr, region),
+                                fw_region_release);
+          }),
+      own("fw_device_publish",
+          [](W& w) {
+            const fw_region exported{w.exported};
+            return status_of(fw_device_publish(w.c_device, "c", &exported, "text"));
+          }),
+      own("fw_device_unpublish",
+          [](W& w) {
+            const fw_region exported{w.exported};
+            fw_status_free(fw_device_publish(w.c_device, "c_export", &exported, nullptr));
+            return status_of(fw_device_unpublish(w.c_device, "c_export"));
+          }),
+      own("fw_device_register",
+          [](W& w) {
+            static char own[64];
+            Output<fw_registration> registration;
+            return registration.check(
+                fw_device_register(w.c_device, own, sizeof(own), 1, registration),
+                fw_registration_release);
+          }),
+      fact("fw_registration_has_effect", [](W&) { return fw_registration_has_effect(nullptr); }),
+      fact("fw_registration_release", [](W&) { fw_registration_release(nullptr); }),
+      fact("fw_use_cuda", [](W&) { fw_status_free(fw_use_cuda()); }),
+      fact("fw_gpu_of_memory",
+           [](W&) {
+             int gpu = 7;
+             return status_of(fw_gpu_of_memory(bytes, &gpu));
+           }),
+      fact("fw_copy_memory",
+           [](W&) {
+             char copied[16];
+             return status_of(fw_copy_memory(copied, bytes, sizeof(copied)));
+           }),
+      fact("fw_wait_for_stream", [](W&) { fw_status_free(fw_wait_for_stream(0, 1)); }),
       fact("fw_fork_stamp", [](W&) { return fw_fork_stamp(); }),
       fact("fw_forked_child_may_read", [](W&) { return fw_forked_child_may_read(0); }),
   };
@@ -148,6 +188,55 @@ std::vector<Row> channel_rows() {
       fact("fw_channel_max_message_bytes",
            [](W& w) { return fw_channel_max_message_bytes(w.c_channel); }),
       fact("fw_channel_maps", [](W& w) { return fw_channel_maps(w.c_channel); }),
+      fact("fw_channel_service", [](W& w) { return *fw_channel_service(w.c_channel); }),
+      fact("fw_channel_encrypted", [](W& w) { return fw_channel_encrypted(w.c_channel); }),
+      fact("fw_channel_state", [](W& w) { return fw_channel_state(w.c_channel); }),
+      peer("fw_channel_take",
+           [](W& w) {
+             int taken = 7;
+             const Status status = status_of(fw_channel_take(
+                 w.c_channel, limit_ns(), [](void*, const fw_notification*) {}, nullptr, &taken));
+             if (status.ok() == (taken == 7)) return Status(StatusCode::kInternal, "of *taken");
+             // Nothing came in time: that is no error.
+             if (status.ok())
+               return Status(taken == 0 ? StatusCode::kDeadlineExceeded : StatusCode::kOk, "");
+             return status;
+           },
+           {{"none", kLate}}),
+      own("fw_channel_descriptor",
+          [](W& w) {
+            int descriptor = -1;
+            return status_of(fw_channel_descriptor(w.c_channel, &descriptor));
+          }),
+      own("fw_channel_arm",
+          [](W& w) {
+            int armed = 7;
+            return status_of(fw_channel_arm(w.c_channel, &armed));
+          }),
+      fact("fw_channel_disarm", [](W& w) { fw_channel_disarm(w.c_channel); }),
+      peer("fw_channel_notify",
+           [](W& w) { return status_of(fw_channel_notify(w.c_channel, 1, 0)); },
+           {{"stopped", kReturns}}),
+      peer("fw_channel_publish",
+           [](W& w) {
+             const fw_region exported{w.exported};
+             return status_of(fw_channel_publish(w.c_channel, "c", &exported, nullptr));
+           },
+           {{"stopped", kReturns}}),
+      peer("fw_channel_lookup",
+           [](W& w) {
+             Output<fw_remote> remote;
+             return remote.check(fw_channel_lookup(w.c_channel, "outbox", limit_ns(), remote),
+                                 fw_remote_release);
+           }),
+      peer("fw_channel_flush",
+           [](W& w) {
+             (void)w.channel.write({bytes, 16}, w.inbox);  // else there is nothing to wait for
+             return w.answer("fw_channel_flush").follow([&](fw_completion** end) {
+               return fw_channel_flush(w.c_channel, end);
+             });
+           },
+           {{"stopped", kOneSided}}),
       own("fw_channel_serve",
           [](W& w) {
             Answer& answer = w.answer("fw_channel_serve");
@@ -235,7 +324,16 @@ std::vector<Row> memory_rows() {
              return w.answer("fw_remote_read").follow([&](fw_completion** end) {
                return fw_remote_read(w.c_view, 0, out, kMatrixBytes, 0, end);
              });
-           }),
+           },
+           {{"stopped", kOneSided}, {"closed", kStillRead}}),
+      peer("fw_remote_write",
+           [](W& w) {
+             return w.answer("fw_remote_write").follow([&](fw_completion** end) {
+               return fw_remote_write(w.c_target, 0, bytes, 16, 0, end);
+             });
+           },
+           {{"stopped", kReturns}}),
+      fact("fw_remote_description", [](W& w) { return *fw_remote_description(w.c_target); }),
       own("fw_remote_map",
           [](W& w) {
             const void* data = bytes;
@@ -255,6 +353,9 @@ std::vector<Row> memory_rows() {
              fw_remote_release(std::exchange(w.c_view, nullptr));
              fw_remote_release(std::exchange(w.c_target, nullptr));
            }),
+      fact("fw_region_bytes", [](W& w) { return fw_region_bytes(w.c_region); }),
+      ending("fw_region_close",
+             [](W& w) { return status_of(fw_region_close(w.c_region, limit_ns())); }),
       fact("fw_region_data", [](W& w) { return *static_cast<char*>(fw_region_data(w.c_region)); }),
       fact("fw_region_describe",
            [](W& w) {
@@ -273,11 +374,50 @@ std::vector<Row> memory_rows() {
   };
 }
 
+std::vector<Row> completion_rows() {
+  return {
+      fact("fw_completion_done",
+           [](W& w) {
+             const fw_completion pending{w.pending};
+             return w.in_child(fw_completion_done(&pending) == 1);
+           }),
+      fact("fw_completion_settled",
+           [](W& w) {
+             const fw_completion pending{w.pending};
+             return w.in_child(fw_completion_settled(&pending) == 1);
+           }),
+      count("fw_completion_wait",
+            [](W& w) {
+              const fw_completion pending{w.pending};
+              return status_of(fw_completion_wait(&pending, limit_ns()));
+            },
+            {{"none", kLate},
+             {"killed", kLate},
+             {"stopped", kLate},
+             {"closed", kLate},
+             {"shut", kLate},
+             {"parent", kLate}}),
+      fact("fw_completion_cancel",
+           [](W& w) {
+             fw_completion cancelled{w.cancelled};
+             fw_completion_cancel(&cancelled);
+           }),
+      fact("fw_completion_on_settled",
+           [](W& w) {
+             Answer& answer = w.answer("fw_completion_on_settled");
+             fw_status_free(fw_completion_on_settled(nullptr, Answer::take_status, &answer));
+             return answer.wait();
+           }),
+      fact("fw_completion_free", [](W&) { fw_completion_free(nullptr); }),
+      fact("fw_lease_release", [](W&) { fw_lease_release(nullptr); }),
+  };
+}
+
 }  // namespace
 
 std::vector<Row> matrix_c_rows() {
   std::vector<Row> rows;
-  for (const auto& part : {device_rows(), channel_rows(), memory_rows()}) {
+  for (const auto& part : {device_rows(), channel_rows(), memory_rows(), completion_rows()}) {
     rows.insert(rows.end(), part.begin(), part.end());
   }
   return rows;
