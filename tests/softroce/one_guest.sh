@@ -21,7 +21,7 @@ step devices 60 ibv_devinfo -d "$GUEST_DEVICE"
 step fabrics 120 .venv/bin/farwrite info
 step core 120 "$tests/farwrite_unit_tests" --gtest_brief=1 --gtest_filter='Arena*:VerbsLibraryTest*'
 FARWRITE_TEST_VERBS=real \
-  step c_abi 120 "$tests/farwrite_unit_tests" --gtest_brief=1 --gtest_filter='*CAbiLanding*'
+  step c_abi 120 "$tests/farwrite_unit_tests" --gtest_brief=1 --gtest_filter='*CAbiMemory*'
 FARWRITE_TEST_VERBS=real \
   step conformance 600 "$tests/farwrite_conformance_tests" --gtest_brief=1 \
   --gtest_filter="$narrow-$costly"

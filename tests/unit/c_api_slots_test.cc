@@ -80,7 +80,7 @@ void join_later() {
   }
 }
 
-class CAbiTensors : public CAbiOnFabric {
+class CAbiSlots : public CAbiOnFabric {
  protected:
   void TearDown() override {
     CAbi::TearDown();
@@ -140,7 +140,7 @@ class CAbiTensors : public CAbiOnFabric {
   Landings::Side near_side_, far_side_;
 };
 
-TEST_P(CAbiTensors, ATensorLandsInASlotAndTheSlotComesBack) {
+TEST_P(CAbiSlots, ATensorLandsInASlotAndTheSlotComesBack) {
   EXPECT_EQ(fw_channel_maps(near_.channel), std::string(GetParam()) == "shm" ? 1 : 0);
   serve_both();
   const std::string body(100'000, 'b');
@@ -170,7 +170,7 @@ TEST_P(CAbiTensors, ATensorLandsInASlotAndTheSlotComesBack) {
   EXPECT_TRUE(eventually([&] { return written.done == 3; }));
 }
 
-TEST_P(CAbiTensors, LargerTensorsGetLargerSlotsAndTheSmallOnesAreGivenUp) {
+TEST_P(CAbiSlots, LargerTensorsGetLargerSlotsAndTheSmallOnesAreGivenUp) {
   serve_both();
   want(1000);
   ASSERT_TRUE(eventually([&] { return slots().slots == 2; }));
@@ -185,7 +185,7 @@ TEST_P(CAbiTensors, LargerTensorsGetLargerSlotsAndTheSmallOnesAreGivenUp) {
   EXPECT_EQ(push(std::string(1000, 's'), written), 1) << "a large slot takes a small tensor";
 }
 
-TEST_P(CAbiTensors, WhatDoesNotFitIsRefusedAndNotReported) {
+TEST_P(CAbiSlots, WhatDoesNotFitIsRefusedAndNotReported) {
   Outcome written;
   int pushed = 1;
   EXPECT_EQ(code(fw_channel_push(near_.channel, "e", 1, "d", 1, "b", 1, 0, Outcome::take, &written,
@@ -209,7 +209,7 @@ TEST_P(CAbiTensors, WhatDoesNotFitIsRefusedAndNotReported) {
   EXPECT_TRUE(eventually([&] { return written.done == 1; }));
 }
 
-TEST_P(CAbiTensors, ALandedTensorOutlivesItsChannel) {
+TEST_P(CAbiSlots, ALandedTensorOutlivesItsChannel) {
   serve_both();
   want(4096);
   Outcome written;
@@ -223,7 +223,7 @@ TEST_P(CAbiTensors, ALandedTensorOutlivesItsChannel) {
   EXPECT_TRUE(eventually([&] { return slots().slots == 0; }));
 }
 
-TEST_P(CAbiTensors, MessagesAndLeasesPassTheEngine) {
+TEST_P(CAbiSlots, MessagesAndLeasesPassTheEngine) {
   serve_both();
   auto* const source = static_cast<char*>(fw_device_allocate(near_.device, 64));
   ASSERT_NE(source, nullptr);
@@ -239,7 +239,7 @@ TEST_P(CAbiTensors, MessagesAndLeasesPassTheEngine) {
   fw_device_deallocate(near_.device, source);
 }
 
-TEST_P(CAbiTensors, APeerThatBreaksTheProtocolLosesItsChannel) {
+TEST_P(CAbiSlots, APeerThatBreaksTheProtocolLosesItsChannel) {
   ASSERT_EQ(serve_tensors(far_, far_side_), "kOk");
   // Near has no engine, so its tags are its own.
   EXPECT_EQ(code(fw_channel_send(near_.channel, "x", 1, 0xf0000007, 0)), "kOk");
@@ -248,7 +248,7 @@ TEST_P(CAbiTensors, APeerThatBreaksTheProtocolLosesItsChannel) {
 }
 
 #ifdef FARWRITE_HAVE_VERBS
-class CAbiTensorsHeldUp : public CAbiTensors {
+class CAbiSlotsHeldUp : public CAbiSlots {
  protected:
   void SetUp() override {
     open_over(rnic_, near_);
@@ -258,7 +258,7 @@ class CAbiTensorsHeldUp : public CAbiTensors {
 };
 
 // The channel's end ends every wait at once, but an adapter that stands still may yet read.
-TEST_P(CAbiTensorsHeldUp, AWriteIsReportedOnlyWhenItsSourceIsNotReadAnyMore) {
+TEST_P(CAbiSlotsHeldUp, AWriteIsReportedOnlyWhenItsSourceIsNotReadAnyMore) {
   serve_both();
   const std::string body(100'000, 'b');
   want(body.size());
@@ -275,15 +275,15 @@ TEST_P(CAbiTensorsHeldUp, AWriteIsReportedOnlyWhenItsSourceIsNotReadAnyMore) {
   EXPECT_TRUE(eventually([&] { return written.done == 1; }));
 }
 
-INSTANTIATE_TEST_SUITE_P(Verbs, CAbiTensorsHeldUp, testing::Values("verbs"),
+INSTANTIATE_TEST_SUITE_P(Verbs, CAbiSlotsHeldUp, testing::Values("verbs"),
                          [](const auto& param) { return std::string(param.param); });
 #endif
 
-INSTANTIATE_TEST_SUITE_P(Fabrics, CAbiTensors, testing::Values("shm", "tcp"),
+INSTANTIATE_TEST_SUITE_P(Fabrics, CAbiSlots, testing::Values("shm", "tcp"),
                          [](const auto& param) { return std::string(param.param); });
 #ifdef FARWRITE_HAVE_VERBS
 // Over the software adapter, or over the machine's own if FARWRITE_TEST_VERBS is "real".
-INSTANTIATE_TEST_SUITE_P(Verbs, CAbiTensors, testing::Values("verbs"),
+INSTANTIATE_TEST_SUITE_P(Verbs, CAbiSlots, testing::Values("verbs"),
                          [](const auto& param) { return std::string(param.param); });
 #endif
 
