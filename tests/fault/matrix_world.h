@@ -144,6 +144,9 @@ struct MatrixWorld {
   fw_region* c_region = nullptr;
   fw_remote* c_target = nullptr;
   fw_remote* c_view = nullptr;
+  fw_stream* c_stream = nullptr;  // these three are of `streams`
+  fw_stream* c_read_stream = nullptr;
+  fw_stream* c_finished_stream = nullptr;
   std::atomic<fw_landed*> c_landed{nullptr};
   std::atomic<int> c_ends{0};  // calls of the engine's end handler
 
@@ -160,6 +163,8 @@ struct MatrixWorld {
 const std::vector<Row>& matrix_rows();
 // Those of the C ABI.
 std::vector<Row> matrix_c_rows();
+std::vector<Row> matrix_c_tensor_rows();
+std::vector<Row> matrix_c_stream_rows();
 // What the headers declare.
 std::set<std::string> matrix_entries();
 
