@@ -14,11 +14,14 @@
 #include <utility>
 
 #include "core/fork_guard.h"
+#include "farwrite/box.h"
 #include "farwrite/c_api.h"
 #include "farwrite/channel.h"
 #include "farwrite/device.h"
 #include "farwrite/registration.h"
 #include "farwrite/status.h"
+#include "farwrite/stream.h"
+#include "farwrite/tensor.h"
 #include "transfer/engine.h"
 
 struct fw_status {
@@ -67,6 +70,41 @@ struct fw_landed {
   farwrite::transfer::LandedTensor tensor;
 };
 
+struct fw_receiver {
+  farwrite::TensorReceiver receiver;
+};
+
+struct fw_sender {
+  farwrite::TensorSender sender;
+};
+
+struct fw_tensor {
+  farwrite::ReceivedTensor tensor;
+};
+
+struct fw_streams {
+  farwrite::stream::Streams streams;
+  bool polled = false;
+};
+
+struct fw_stream {
+  farwrite::stream::Streams kept;  // so that the stream goes on without fw_streams; empty if polled
+  farwrite::stream::Stream stream;
+};
+
+struct fw_box_server {
+  farwrite::box::Server server;
+};
+
+struct fw_box_client {
+  farwrite::box::Client client;
+};
+
+struct fw_segment {
+  farwrite::box::Segment segment;
+  fw_segment_spec spec;  // with the texts of the segment's info
+};
+
 namespace farwrite::c_api {
 
 // NULL for success.
@@ -93,6 +131,13 @@ inline fw_status* refuse_null(std::string_view operation, std::initializer_list<
                               "pass what farwrite/c_api.h describes"));
   }
   return nullptr;
+}
+
+// The refusal of a channel whose notifications the engine of slots.h takes, or NULL.
+inline fw_status* refuse_engine(const fw_channel* channel, std::string_view operation) {
+  if (channel->engine == nullptr) return nullptr;
+  return to_c(Status::error(StatusCode::kInvalidArgument, {operation}, "the channel has an engine",
+                            "use another channel"));
 }
 
 // A time longer than the clock can tell is for ever.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "farwrite/c_api.h"
+#include "fault/c_null_calls.h"
 #include "fault/fixture.h"
 #include "fault/matrix_world.h"
 
@@ -164,7 +165,6 @@ class CArguments : public FaultTest {
         {"fw_completion_free", [] { return fw_completion_free(nullptr), true; }},
         {"fw_registration_has_effect", [] { return fw_registration_has_effect(nullptr) == 0; }},
         {"fw_registration_release", [] { return fw_registration_release(nullptr), true; }},
-        {"fw_lease_release", [] { return fw_lease_release(nullptr), true; }},
         {"fw_region_bytes", [] { return fw_region_bytes(nullptr) == 0; }},
         {"fw_region_close", [] { return fw_region_close(nullptr, 0) == nullptr; }},
         {"fw_region_data", [] { return fw_region_data(nullptr) == nullptr; }},
@@ -181,7 +181,14 @@ class CArguments : public FaultTest {
         {"fw_landed_release", [] { return fw_landed_release(nullptr), true; }},
         {"fw_slots", [] { return fw_slots(nullptr), true; }},
     };
-    for (const auto& [entry, call] : calls) {
+    try_all({.refused = {}, .nothing = calls});
+  }
+  void try_all(const NullCalls& part) {
+    for (const auto& [entry, call] : part.refused) {
+      tried_.insert(entry);
+      EXPECT_EQ(name(call()), "kInvalidArgument") << entry;
+    }
+    for (const auto& [entry, call] : part.nothing) {
       tried_.insert(entry);
       EXPECT_TRUE(call()) << entry;
     }
@@ -212,6 +219,8 @@ TEST_F(CArguments, NullIsRefusedOrNothingComesOfIt) {
   fw_completion* completion = untouched<fw_completion>();
   fw_registration* registration = untouched<fw_registration>();
   const char* value = untouched<const char>();
+  const void* data = untouched<const void>();
+  std::uint64_t bytes = 7;
   int pushed = 7, number = 7;
   const std::vector<std::pair<const char*, std::function<fw_status*()>>> calls = {
       {"fw_read_option", [&] { return fw_read_option(nullptr, &value); }},
@@ -233,12 +242,7 @@ TEST_F(CArguments, NullIsRefusedOrNothingComesOfIt) {
        [&] { return fw_channel_lend(plain_, nullptr, 1, memory_, 8, count_call, nullptr, 1, 0); }},
       {"fw_channel_lend",
        [&] { return fw_channel_lend(plain_, "m", 1, nullptr, 8, count_call, nullptr, 1, 0); }},
-      {"fw_remote_map",
-       [&] {
-         const void* data = nullptr;
-         std::uint64_t bytes = 0;
-         return fw_remote_map(nullptr, kLong, &data, &bytes);
-       }},
+      {"fw_remote_map", [&] { return fw_remote_map(nullptr, kLong, &data, &bytes); }},
       {"fw_channel_allocate", [&] { return fw_channel_allocate(nullptr, 8, nullptr, &region); }},
       {"fw_channel_allocate", [&] { return fw_channel_allocate(plain_, 8, nullptr, nullptr); }},
       {"fw_channel_open",
@@ -247,16 +251,8 @@ TEST_F(CArguments, NullIsRefusedOrNothingComesOfIt) {
        [&] { return fw_channel_open(plain_, nullptr, wire_size_, kLong, &target); }},
       {"fw_channel_open",
        [&] { return fw_channel_open(plain_, wire_, wire_size_, kLong, nullptr); }},
-      {"fw_remote_map",
-       [&] {
-         std::uint64_t bytes = 0;
-         return fw_remote_map(target_, kLong, nullptr, &bytes);
-       }},
-      {"fw_remote_map",
-       [&] {
-         const void* data = nullptr;
-         return fw_remote_map(target_, kLong, &data, nullptr);
-       }},
+      {"fw_remote_map", [&] { return fw_remote_map(target_, kLong, nullptr, &bytes); }},
+      {"fw_remote_map", [&] { return fw_remote_map(target_, kLong, &data, nullptr); }},
       {"fw_remote_read", [&] { return fw_remote_read(nullptr, 0, memory_, 8, 0, &completion); }},
       {"fw_remote_read", [&] { return fw_remote_read(target_, 0, nullptr, 8, 0, &completion); }},
       {"fw_remote_read", [&] { return fw_remote_read(target_, 0, memory_, 8, 0, nullptr); }},
@@ -287,11 +283,7 @@ TEST_F(CArguments, NullIsRefusedOrNothingComesOfIt) {
       {"fw_device_register",
        [&] { return fw_device_register(near_, nullptr, 8, 1, &registration); }},
       {"fw_device_register", [&] { return fw_device_register(near_, memory_, 8, 1, nullptr); }},
-      {"fw_gpu_of_memory",
-       [&] {
-         int gpu = 7;
-         return fw_gpu_of_memory(nullptr, &gpu);
-       }},
+      {"fw_gpu_of_memory", [&] { return fw_gpu_of_memory(nullptr, &number); }},
       {"fw_gpu_of_memory", [&] { return fw_gpu_of_memory(memory_, nullptr); }},
       {"fw_copy_memory", [&] { return fw_copy_memory(nullptr, memory_, 8); }},
       {"fw_copy_memory", [&] { return fw_copy_memory(memory_, nullptr, 8); }},
@@ -330,10 +322,7 @@ TEST_F(CArguments, NullIsRefusedOrNothingComesOfIt) {
       {"fw_channel_push", [&] { return push(engine_, "e", "d", "s", nullptr, &pushed); }},
       {"fw_channel_push", [&] { return push(engine_, "e", "d", "s", count_error, nullptr); }},
   };
-  for (const auto& [entry, call] : calls) {
-    tried_.insert(entry);
-    EXPECT_EQ(name(call()), "kInvalidArgument") << entry;
-  }
+  try_all({.refused = calls, .nothing = {}});
   EXPECT_EQ(device, untouched<fw_device>());
   EXPECT_EQ(channel, untouched<fw_channel>());
   EXPECT_EQ(region, untouched<fw_region>());
@@ -341,9 +330,13 @@ TEST_F(CArguments, NullIsRefusedOrNothingComesOfIt) {
   EXPECT_EQ(completion, untouched<fw_completion>());
   EXPECT_EQ(registration, untouched<fw_registration>());
   EXPECT_EQ(value, untouched<const char>());
+  EXPECT_EQ(data, untouched<const void>());
+  EXPECT_EQ(bytes, 7u);
   EXPECT_EQ(pushed, 7);
   EXPECT_EQ(number, 7);
   expect_nothing_of_null();
+  for (const NullCalls& part : {null_tensor_calls(), null_stream_calls(), null_box_calls()})
+    try_all(part);
   // Without a pointer, or of a status, where NULL is success.
   for (const char* entry : {"fw_abi_version", "fw_version", "fw_fork_stamp",
                             "fw_forked_child_may_read", "fw_status_code", "fw_status_code_name",

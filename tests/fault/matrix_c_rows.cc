@@ -5,6 +5,7 @@
 #include "c_api/handles.h"
 #include "farwrite/c_api.h"
 #include "fault/fixture.h"
+#include "fault/matrix_c_calls.h"
 #include "fault/matrix_world.h"
 
 namespace farwrite::fault {
@@ -13,35 +14,6 @@ namespace {
 using W = MatrixWorld;
 
 const char bytes[16] = {};  // what is sent and written
-
-Status status_of(fw_status* status) {
-  Status copy(static_cast<StatusCode>(fw_status_code(status)), fw_status_message(status));
-  fw_status_free(status);
-  return copy;
-}
-
-// A handle that a call writes on success, and only then.
-template <typename Handle>
-class Output {
- public:
-  operator Handle**() { return &handle_; }  // NOLINT(google-explicit-constructor)
-  // The outcome of the call. The handle of a success ends by `end`.
-  template <typename End>
-  Status check(fw_status* status, End end) {
-    const bool written = handle_ != before();
-    if (written != (status == nullptr)) return Status(StatusCode::kInternal, "of the output");
-    if (written) end(handle_);
-    return status_of(status);
-  }
-
- private:
-  static Handle* before() { return reinterpret_cast<Handle*>(std::uintptr_t{64}); }
-  Handle* handle_ = before();
-};
-
-std::uint64_t limit_ns() {
-  return static_cast<std::uint64_t>(std::chrono::nanoseconds(limit()).count());
-}
 
 void close_channel(fw_channel* channel) { fw_status_free(fw_channel_close(channel, limit_ns())); }
 
@@ -409,7 +381,6 @@ std::vector<Row> completion_rows() {
              return answer.wait();
            }),
       fact("fw_completion_free", [](W&) { fw_completion_free(nullptr); }),
-      fact("fw_lease_release", [](W&) { fw_lease_release(nullptr); }),
   };
 }
 

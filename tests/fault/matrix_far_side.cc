@@ -50,7 +50,7 @@ struct FarHandles {
     receiver = TensorReceiver::open(channels["tensors"], "to the peer", options).value();
     for (const char* name : {"streams", "polled"}) {
       all_streams.push_back(stream::Streams::create(device, channels[name]).value());
-      for (std::uint64_t number = 1; number <= 3; ++number) {
+      for (std::uint64_t number = 1; number <= 6; ++number) {
         read_on(std::make_shared<stream::Stream>(all_streams.back().open(number).value()));
       }
     }

@@ -25,25 +25,20 @@ namespace farwrite::fault {
 namespace {
 
 // Calls that end a handle, each before those that end what it belongs to.
-constexpr const char* kEndings[] = {"Device::unpublish",
-                                    "Segment::free",
-                                    "Segment::detach",
-                                    "Server::drop",
-                                    "Client::close",
-                                    "Server::close",
-                                    "Stream::abort",
-                                    "TensorSender::abandon",
-                                    "TensorSender::close",
-                                    "TensorReceiver::close",
-                                    "MemoryRegistration::release",
-                                    "MemoryRegion::close",
-                                    "fw_remote_release",
-                                    "fw_region_close",
-                                    "fw_region_release",
-                                    "fw_landed_release",
-                                    "fw_channel_close",
-                                    "Channel::close",
-                                    "fw_device_close",
+constexpr const char* kEndings[] = {"Device::unpublish",   "Segment::free",
+                                    "Segment::detach",     "fw_segment_detach",
+                                    "Server::drop",        "fw_box_server_drop",
+                                    "Client::close",       "fw_box_client_close",
+                                    "Server::close",       "fw_box_server_close",
+                                    "Stream::abort",       "fw_stream_abort",
+                                    "fw_stream_release",   "TensorSender::abandon",
+                                    "fw_sender_abandon",   "TensorSender::close",
+                                    "fw_sender_close",     "TensorReceiver::close",
+                                    "fw_receiver_close",   "MemoryRegistration::release",
+                                    "MemoryRegion::close", "fw_remote_release",
+                                    "fw_region_close",     "fw_region_release",
+                                    "fw_landed_release",   "fw_channel_close",
+                                    "Channel::close",      "fw_device_close",
                                     "Device::close"};
 
 // The rest may use what they need in any order, and at the same time.
@@ -342,7 +337,7 @@ int matrix(const Arguments& arguments) {
     if (!is_fault && !entries.contains(arguments[i])) {
       say("matrix: '" + arguments[i] +
           "' is neither a fault nor an entry; tests/fault/matrix_kinds.cc names the faults, "
-          "matrix_rows.cc and matrix_c_rows.cc the entries");
+          "matrix_rows.cc and matrix_c_*.cc the entries");
       return 2;
     }
     (is_fault ? chosen : only).push_back(arguments[i]);

@@ -169,6 +169,9 @@ void MatrixWorld::open_tensors_and_streams() {
   stream::Options by_poll;
   by_poll.polled = true;
   polled = stream::Streams::create(device, polled_channel, by_poll).value();
+  c_stream = new fw_stream{streams, streams.open(4).value()};
+  c_read_stream = new fw_stream{streams, streams.open(5).value()};
+  c_finished_stream = new fw_stream{streams, streams.open(6).value()};
 }
 
 void MatrixWorld::open_box(const std::string& fabric, std::chrono::milliseconds timeout) {
@@ -178,10 +181,13 @@ void MatrixWorld::open_box(const std::string& fabric, std::chrono::milliseconds 
   drafted_key = local.create(named_segment("drafted")).value().info().key;
   draft = server.draft(local.create(named_segment("committed")).value().info().key).value();
   dropped = server.draft(local.create(named_segment("dropped")).value().info().key).value();
+  c_dropped = server.draft(local.create(named_segment("c_dropped")).value().info().key).value();
+  c_draft = server.draft(local.create(named_segment("c_draft")).value().info().key).value();
   options.timeout = timeout;
   client = box::Client::connect(peer_box, options).value();
   segment = client.create(named_segment("weights")).value();
   freed_segment = client.create(named_segment("freed")).value();
+  c_freed_segment = client.create(named_segment("c_freed")).value();
   leased = segment.lease(kPatience).value();
   // The first of these waits for the server.
   box::Change fill;
@@ -213,6 +219,7 @@ MatrixWorld::~MatrixWorld() {
   fw_remote_release(c_view);
   fw_remote_release(c_target);
   fw_region_release(c_region);
+  for (fw_stream* stream : {c_stream, c_read_stream, c_finished_stream}) fw_stream_release(stream);
   fw_landed_release(c_landed.exchange(nullptr));
   for (fw_channel* handle : {c_engine, c_served, c_fresh}) {
     if (handle != nullptr) fw_status_free(fw_channel_close(handle, kShortNs));
@@ -231,6 +238,7 @@ Answer& MatrixWorld::answer(const std::string& entry) {
 void MatrixWorld::close_each_handle() {
   (void)segment.detach();
   (void)freed_segment.detach();
+  (void)c_freed_segment.detach();
   (void)client.close();
   (void)server.close();
   stream.abort(Status::error(StatusCode::kCancelled, {"read"}, "the test closed it", "open it"));
@@ -238,6 +246,9 @@ void MatrixWorld::close_each_handle() {
       Status::error(StatusCode::kCancelled, {"read"}, "the test closed it", "open it"));
   finished_stream.abort(
       Status::error(StatusCode::kCancelled, {"read"}, "the test closed it", "open it"));
+  for (fw_stream* one : {c_stream, c_read_stream, c_finished_stream}) {
+    fw_stream_abort(one, static_cast<int>(StatusCode::kCancelled), "the test closed it");
+  }
   (void)sender.close(kShort);
   (void)receiver.close();
   registration.release();

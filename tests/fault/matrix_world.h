@@ -131,9 +131,9 @@ struct MatrixWorld {
 
   box::Server server;
   box::Client local, client;  // of `server`; of the peer's box
-  box::Segment segment, freed_segment;
+  box::Segment segment, freed_segment, c_freed_segment;
   box::LeasedSegment leased;
-  box::Draft draft, dropped;
+  box::Draft draft, dropped, c_draft, c_dropped;
   std::uint64_t drafted_key = 0;
 
   fw_device* c_device = nullptr;
@@ -144,6 +144,9 @@ struct MatrixWorld {
   fw_region* c_region = nullptr;
   fw_remote* c_target = nullptr;
   fw_remote* c_view = nullptr;
+  fw_stream* c_stream = nullptr;  // these three are of `streams`
+  fw_stream* c_read_stream = nullptr;
+  fw_stream* c_finished_stream = nullptr;
   std::atomic<fw_landed*> c_landed{nullptr};
   std::atomic<int> c_ends{0};  // calls of the engine's end handler
 
@@ -160,6 +163,9 @@ struct MatrixWorld {
 const std::vector<Row>& matrix_rows();
 // Those of the C ABI.
 std::vector<Row> matrix_c_rows();
+std::vector<Row> matrix_c_tensor_rows();
+std::vector<Row> matrix_c_stream_rows();
+std::vector<Row> matrix_c_box_rows();
 // What the headers declare.
 std::set<std::string> matrix_entries();
 

@@ -99,6 +99,12 @@ typedef struct fw_read_options {
   uint64_t min_version;  ///< wait until the segment has at least this version
   uint64_t epoch;        ///< wait no longer if it has another epoch; 0: any will do
   uint64_t timeout_ns;   ///< 0: no limit
+  /// Called once with `owner`, from any thread, when no byte can arrive in the destination any
+  /// more, also if the read fails. With it, kDeadlineExceeded also ends the wait for bytes that are
+  /// under way, and the destination must not be read into again. NULL: such a wait lasts until the
+  /// server goes on or is dead.
+  void (*release)(void* owner);
+  void* owner;  ///< of `release`
 } fw_read_options;
 
 /// What a read returned.
@@ -108,6 +114,17 @@ typedef struct fw_read_result {
   uint32_t retries;    ///< pieces that were read again
   uint32_t leased;     ///< 1: the server pinned a buffer for this read
 } fw_read_result;
+
+/// Counts of a client, over all its segments.
+typedef struct fw_box_stats {
+  size_t struct_size;     ///< sizeof(fw_box_stats)
+  uint64_t reads;         ///< that returned bytes
+  uint64_t read_retries;  ///< segments and pieces that were read again
+  uint64_t leased_reads;  ///< reads for which the server pinned a buffer
+  uint64_t changes;       ///< posted
+  uint64_t staged_bytes;  ///< copied before they were lent, because of where they lay
+  uint64_t leases;        ///< taken
+} fw_box_stats;
 
 /// Options of fw_box_serve(), as farwrite::box::ServerOptions. Zero or NULL selects the default.
 typedef struct fw_box_options {
@@ -181,6 +198,8 @@ FW_API fw_status* fw_box_allocate(fw_box_client* client, uint64_t bytes, fw_regi
 FW_API const char* fw_box_server_name(const fw_box_client* client);
 /// The name of the fabric that reaches the server: "shm".
 FW_API const char* fw_box_fabric(const fw_box_client* client);
+/// Fills `stats`.
+FW_API void fw_box_client_stats(const fw_box_client* client, fw_box_stats* stats);
 /// Ends the connection and frees the handle, even when it returns an error. After
 /// kFailedPrecondition (inside a callback) and kDeadlineExceeded the handle stays valid: call
 /// again.
@@ -232,7 +251,8 @@ FW_API fw_status* fw_segment_lease(const fw_segment* segment, uint64_t timeout_n
 FW_API fw_status* fw_segment_view(const fw_segment* segment, fw_slice* slice);
 /// Ends the attachment and frees the handle. Leases stay valid.
 FW_API fw_status* fw_segment_detach(fw_segment* segment);
-/// Frees the segment for every client, and the handle.
+/// Frees the segment for every client, and the handle. If it fails, the handle stays valid: call
+/// again, or fw_segment_detach().
 FW_API fw_status* fw_segment_free(fw_segment* segment);
 
 /// destination += factor * source in this process, as farwrite::box::add_scaled().

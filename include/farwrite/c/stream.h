@@ -58,7 +58,8 @@ FW_API void fw_lease_release(fw_lease* lease);
 // --- All streams of a channel.
 
 /// Takes the notifications of the channel over. The channel's handle stays the caller's, who closes
-/// it; that ends the streams.
+/// it; that ends the streams. kInvalidArgument on a channel with the engine of slots.h.
+/// @param device the device of the channel
 /// @param options NULL: the defaults
 FW_API fw_status* fw_streams_create(fw_device* device, fw_channel* channel,
                                     const fw_stream_options* options, fw_streams** streams);
@@ -66,15 +67,17 @@ FW_API fw_status* fw_streams_create(fw_device* device, fw_channel* channel,
 /// is used once.
 FW_API fw_status* fw_streams_open(fw_streams* streams, uint64_t number, fw_stream** stream);
 /// Measures the channel for about `time_ns`, and sets `lend_from` and `chunk` for streams that are
-/// opened later.
+/// opened later. Waits for the peer, which needs streams on the channel: do not call this from a
+/// callback. With `polled` another thread must poll meanwhile. kResourceExhausted if the device
+/// cannot lend the 4 MiB that this measures with.
 FW_API fw_status* fw_streams_tune(fw_streams* streams, uint64_t time_ns);
 /// With `polled`: delivers what has come, in this thread. Returns 1 if there was something. Never
-/// blocks.
+/// blocks. Without `polled`: does nothing, and returns 0.
 FW_API int fw_streams_poll(fw_streams* streams);
-/// With `polled`: sets `descriptor` as fw_channel_descriptor() does.
+/// With `polled`: sets `descriptor` as fw_channel_descriptor() does. kFailedPrecondition without.
 FW_API fw_status* fw_streams_descriptor(fw_streams* streams, int* descriptor);
 /// Before each wait on the descriptor. Returns 0 if fw_streams_poll() has something to deliver;
-/// 1 also after the end.
+/// 1 also after the end, and without `polled`.
 FW_API int fw_streams_arm(fw_streams* streams);
 /// As fw_channel_disarm().
 FW_API void fw_streams_disarm(fw_streams* streams);
@@ -82,25 +85,31 @@ FW_API void fw_streams_disarm(fw_streams* streams);
 FW_API void fw_streams_options(const fw_streams* streams, fw_stream_options* options);
 /// Fills `stats`.
 FW_API void fw_streams_stats(const fw_streams* streams, fw_stream_stats* stats);
-/// Frees the handle. Streams that are open go on until their handles are gone.
+/// Frees the handle. Streams that are open go on until their handles are gone. With `polled`
+/// nothing delivers to them any more, so they end: their reads and writes fail with kCancelled.
 FW_API void fw_streams_release(fw_streams* streams);
 
 // --- One end of a stream.
 
+// A callback may release the stream. A stream that has ended, and a forked child, pass their error
+// to the callback.
+
 /// Sends slices behind all earlier ones. `done` is called once, perhaps in this call, as
 /// farwrite::stream::Stream::write() says. `release(owner)` is called once, from any thread, when
-/// no byte of the slices is needed any more, which may be long after `done`; NULL for bytes that
-/// outlive the stream. If this call fails, neither is called.
+/// no byte of the slices is needed any more, which may be before `done` or long after it; NULL for
+/// bytes that outlive the stream. If this call fails, neither is called.
 FW_API fw_status* fw_stream_write(fw_stream* stream, const fw_slice* slices, uint64_t count,
                                   void (*release)(void* owner), void* owner, fw_done done,
                                   void* context);
 /// Takes what has come; waits if nothing has. `on_read` is called once, perhaps in this call, on
-/// any thread, and must not block. One read at a time.
+/// any thread, and must not block. One read at a time: a second one gets kFailedPrecondition.
 FW_API fw_status* fw_stream_read(fw_stream* stream, fw_on_read on_read, void* context);
 /// Ends this direction behind the last write. `done` is called once the peer has taken all bytes.
 FW_API fw_status* fw_stream_finish(fw_stream* stream, fw_done done, void* context);
-/// Ends both directions at once. The reads and writes of both sides fail with `code`, a number of
-/// farwrite::StatusCode above 0, and `reason`.
+/// Ends both directions at once. This side's reads and writes fail with `code` and `reason`, the
+/// peer's with kUnavailable and `reason`. What was received and not read is dropped.
+/// @param code a number of farwrite::StatusCode above 0; any other means kCancelled
+/// @param reason the cause; NULL or "": a general one
 FW_API void fw_stream_abort(fw_stream* stream, int code, const char* reason);
 /// Frees the handle: fw_stream_abort(), unless both directions were finished and read.
 FW_API void fw_stream_release(fw_stream* stream);

@@ -38,7 +38,7 @@ typedef struct fw_tensor_spec {
 typedef struct fw_receiver_options {
   size_t struct_size;    ///< sizeof(fw_receiver_options)
   fw_edge_kind kind;     ///< what this receiver knows of the tensors; 0: FW_EDGE_DYNAMIC
-  fw_tensor_spec spec;   ///< static: all of it; bounded: dtype and item_bytes
+  fw_tensor_spec spec;   ///< static: all of it; bounded: dtype and item_bytes, rank 0; else unused
   uint64_t max_bytes;    ///< bounded: the size of the largest tensor
   uint32_t slots;        ///< static, bounded: landing buffers, 1 to 1024; 0: 2
   uint32_t lane;         ///< the edge's lane
@@ -47,11 +47,14 @@ typedef struct fw_receiver_options {
   /// notified writes.
   uint32_t lowering;
   /// Allocates the memory that an offer is read into, 64-byte aligned: returns NULL if there is
-  /// none. The receiving thread calls it. NULL: memory of the heap.
+  /// none, and fw_receiver_receive() then returns kResourceExhausted. The receiving thread calls
+  /// it, also for offers behind the one that it returns. `spec` is valid during the call. NULL:
+  /// memory of the heap.
   void* (*allocate)(void* context, const fw_tensor_spec* spec, uint64_t bytes, void** owner);
-  /// Frees what `allocate` returned, when the tensor is released. Called from any thread.
+  /// Frees what `allocate` returned, once: when the tensor is released, or was not received. Called
+  /// from any thread, also after fw_receiver_close(). Needed with `allocate`.
   void (*deallocate)(void* context, void* memory, void* owner);
-  void* context;  ///< of both
+  void* context;  ///< of both; valid until the last call of `deallocate`
 } fw_receiver_options;
 
 /// How a tensor arrived.
@@ -71,7 +74,7 @@ typedef struct fw_tensor_info {
   fw_arrival arrival;   ///< how it came
 } fw_tensor_info;
 
-/// Counts of one side, as farwrite::TensorStats: the same fields, in the same order.
+/// Counts of one side, as farwrite::TensorStats.
 typedef struct fw_tensor_stats {
   size_t struct_size;          ///< sizeof(fw_tensor_stats)
   uint64_t pushed;             ///< tensors written into slots
@@ -97,14 +100,16 @@ typedef struct fw_tensor_stats {
 
 // --- Receiver.
 
-/// Opens the receiving end of the edge `name`. Does not wait for the sender.
+/// Opens the receiving end of the edge `name`. Does not wait for the sender. kInvalidArgument on a
+/// channel with the engine of slots.h.
 /// @param options NULL: a dynamic edge
 FW_API fw_status* fw_receiver_open(fw_channel* channel, const char* name,
                                    const fw_receiver_options* options, fw_receiver** receiver);
 /// Takes the next tensor, in the order of sending. Waits for `timeout_ns` at most; 0 waits only to
 /// map memory of the peer for the first time.
 /// @param tensor set to NULL if none came in time
-/// @return kEndOfStream once the sender has closed and every tensor was taken. Every other error as
+/// @return kEndOfStream once the sender has closed and every tensor was taken; kCancelled if
+/// another thread calls fw_receiver_close() meanwhile. Every other error as
 /// farwrite::TensorReceiver::receive() has it.
 FW_API fw_status* fw_receiver_receive(fw_receiver* receiver, uint64_t timeout_ns,
                                       fw_tensor** tensor);
@@ -124,7 +129,8 @@ FW_API void fw_tensor_release(fw_tensor* tensor);
 
 // --- Sender.
 
-/// Waits for the peer's receiver of that name.
+/// Waits for the peer's receiver of that name. kInvalidArgument on a channel with the engine of
+/// slots.h.
 /// @param device the device of the channel
 FW_API fw_status* fw_sender_open(fw_device* device, fw_channel* channel, const char* name,
                                  uint64_t timeout_ns, fw_sender** sender);
@@ -133,7 +139,7 @@ FW_API fw_status* fw_sender_open(fw_device* device, fw_channel* channel, const c
 FW_API fw_edge_kind fw_sender_announced(const fw_sender* sender, fw_tensor_spec* spec);
 /// Sends one tensor, as farwrite::TensorSender::send() does: where no slot is free and no memory is
 /// left to offer it, waits for `timeout_ns` at most. The source may be reused once the operation is
-/// settled.
+/// settled. A callback of the operation must not call a sender or receiver.
 FW_API fw_status* fw_sender_send(fw_sender* sender, const fw_tensor_spec* spec, const void* data,
                                  uint64_t bytes, uint64_t timeout_ns, fw_completion** completion);
 /// Fills `stats`.
