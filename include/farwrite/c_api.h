@@ -3,7 +3,8 @@
 ///
 ///   - A function that can fail returns a fw_status. NULL is success. The caller frees any other
 ///     status with fw_status_free(). Out-parameters are written only on success.
-///   - Handles are thread-safe. The caller owns them, and closes or releases each one once.
+///   - Handles are thread-safe. The caller owns them, and closes or releases each one once, when no
+///     other thread uses it. A callback may release the handle of the call that runs it.
 ///   - A call that gets NULL for a handle, for an out-parameter, for a callback or a text that it
 ///     needs, or for bytes of a size above 0, fails with kInvalidArgument. A function without a
 ///     status then does nothing and returns 0, NULL or "". NULL may be closed, released and freed.

@@ -50,6 +50,8 @@ class BufferSet {
   std::byte* data(std::uint32_t slot) const { return slots_[slot].region.data(); }
   std::uint64_t pins() const;
   bool pinned(std::uint32_t slot) const { return slots_[slot].pins > 0; }
+  // Of any number: whether take_spare() has given that buffer out.
+  bool filling(std::uint32_t slot) const { return slot < slots_used_ && slots_[slot].filling; }
 
   // A spare buffer to fill, or nothing: every buffer is in use, or the server's memory is. With
   // `leave_one` another one has to stay spare. Its stamps say from then on that it changes.

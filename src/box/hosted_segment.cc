@@ -156,7 +156,12 @@ std::optional<std::uint32_t> HostedSegment::draft() {
 
 void HostedSegment::drop(std::uint32_t slot) {
   const core::Lock lock(mutex_);
-  buffers_.put_back(slot);
+  if (buffers_.filling(slot)) buffers_.put_back(slot);
+}
+
+bool HostedSegment::is_draft(std::uint32_t slot) const {
+  const core::Lock lock(mutex_);
+  return buffers_.filling(slot);
 }
 
 MutableByteView HostedSegment::draft_bytes(std::uint32_t slot) const {

@@ -100,6 +100,7 @@ class HostedSegment : public std::enable_shared_from_this<HostedSegment> {
   // Ended by apply() or drop().
   std::optional<std::uint32_t> draft();
   void drop(std::uint32_t slot);
+  bool is_draft(std::uint32_t slot) const;
   MutableByteView draft_bytes(std::uint32_t slot) const;
 
   // How many pins exist.

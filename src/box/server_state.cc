@@ -251,6 +251,12 @@ Result<HostedSegment::Outcome> ServerState::commit(HostedSegment& segment, std::
     return Status::error(StatusCode::kFailedPrecondition, {.operation = "commit a draft"},
                          "the server is closed", "serve another box");
   }
+  if (!segment.is_draft(draft)) {
+    return Status::error(StatusCode::kFailedPrecondition, {.operation = "commit a draft"},
+                         "buffer " + std::to_string(draft) + " of '" + segment.spec().name +
+                             "' is no draft, or no longer",
+                         "draft anew, and commit or drop each draft once");
+  }
   const ChangeFields change = {
       .operation = Operation::kWrite, .length = Change::kWhole, .new_epoch = new_epoch};
   HostedSegment::Sources sources = {.draft = draft};

@@ -1,6 +1,8 @@
 // The C ABI: the client of a box.
+#include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "c_api/handles.h"
 #include "c_api/segment_info.h"

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "c_api/handles.h"
 #include "c_api/segment_info.h"
@@ -30,6 +31,7 @@ class VersionWait {
  public:
   VersionWait(OnVersion callback, void* context) : callback_(callback), context_(context) {}
   ~VersionWait() {
+    if (fork_guard_.in_forked_child()) return;  // the callback is the parent's
     tell(Status::error(StatusCode::kCancelled, {"wait for a version"}, "the wait was cancelled",
                        "wait anew"));
   }
@@ -50,6 +52,18 @@ class VersionWait {
   const OnVersion callback_;
   void* const context_;
   std::atomic<bool> told_{false};
+  const farwrite::core::ForkGuard fork_guard_;
+};
+
+// What keeps the destination of a read, until no byte can arrive any more.
+struct Destination {
+  Destination(void (*release)(void* owner), void* owner) : release(release), owner(owner) {}
+  ~Destination() { release(owner); }
+  Destination(const Destination&) = delete;
+  Destination& operator=(const Destination&) = delete;
+
+  void (*const release)(void* owner);
+  void* const owner;
 };
 
 Factor to_factor(const fw_factor& factor) {
@@ -105,7 +119,7 @@ fw_status* fw_segment_read(const fw_segment* segment, uint64_t offset, void* des
     chosen.min_version = c.min_version;
     chosen.epoch = c.epoch;
     if (c.timeout_ns != 0) chosen.timeout = to_duration(c.timeout_ns);
-    if (c.release != nullptr) chosen.owner = std::shared_ptr<void>(c.owner, c.release);
+    if (c.release != nullptr) chosen.owner = std::make_shared<Destination>(c.release, c.owner);
   }
   if (fw_status* const refused = refuse_null(
           "read a segment",
@@ -186,7 +200,7 @@ fw_status* fw_segment_on_version(const fw_segment* segment, uint64_t version, ui
                                              {"wait", wait != nullptr}})) {
     return refused;
   }
-  // A callback that comes at once may release the handle, and `wait` may go with it.
+  // A callback that comes at once may release the handle.
   const farwrite::box::Segment kept = segment->segment;
   const auto owed = std::make_shared<VersionWait>(callback, context);
   const uint64_t number = kept.on_version(
@@ -196,7 +210,9 @@ fw_status* fw_segment_on_version(const fw_segment* segment, uint64_t version, ui
 }
 
 void fw_segment_cancel(const fw_segment* segment, uint64_t wait) {
-  if (segment != nullptr) segment->segment.cancel(wait);
+  if (segment == nullptr) return;
+  const farwrite::box::Segment kept = segment->segment;  // the callback may release the handle
+  kept.cancel(wait);
 }
 
 fw_status* fw_segment_lease(const fw_segment* segment, uint64_t timeout_ns, fw_slice* slice,

@@ -1,4 +1,7 @@
 // The parameter box by the C ABI.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -181,6 +184,36 @@ TEST_P(CAbiBox, ChangesAreAppliedInOrderAndRead) {
   EXPECT_EQ(code(fw_segment_detach(segment)), "kOk");
 }
 
+// A callback that a call owes, of which it may release the handle.
+TEST_P(CAbiBox, ACallbackMayReleaseItsSegmentAndAForkedChildRunsNone) {
+  struct Releases {
+    fw_segment* segment;
+    int times = 0;
+  } releases{create("weights")};
+  const auto release = [](void* context, const fw_status*, const fw_version_id*) {
+    auto& self = *static_cast<Releases*>(context);
+    ++self.times;
+    if (self.segment != nullptr)
+      (void)code(fw_segment_detach(std::exchange(self.segment, nullptr)));
+  };
+  fw_segment* const segment = releases.segment;
+  std::uint64_t wait = 0;
+  ASSERT_EQ(code(fw_segment_on_version(segment, 9, 0, release, &releases, &wait)), "kOk");
+  const pid_t child = fork();
+  if (child == 0) {
+    fw_segment_cancel(segment, wait);
+    fw_status_free(fw_segment_detach(segment));
+    fw_status_free(fw_box_client_close(client_, kHang));
+    _exit(releases.times);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0) << "of the callbacks in the child";
+  fw_segment_cancel(segment, wait);
+  EXPECT_EQ(releases.times, 1);
+  EXPECT_EQ(releases.segment, nullptr);
+}
+
 struct Told {
   std::atomic<int> times{0};
   std::string outcome;
@@ -264,9 +297,16 @@ TEST_P(CAbiBox, AServerPublishesDraftsAndWritesSnapshots) {
   ASSERT_EQ(code(fw_box_server_commit(server_, &draft, 0, 0, &version)), "kOk");
   EXPECT_EQ(version, 1u);
   EXPECT_EQ(read(segment), std::vector<float>(kElements, 3));
+  EXPECT_EQ(code(fw_box_server_commit(server_, &draft, 0, 0, &version)), "kFailedPrecondition")
+      << "it is no draft any more";
+  fw_box_server_drop(server_, &draft);
+  fw_draft odd = draft;
+  odd.buffer = 4'000'000'000;
+  EXPECT_EQ(code(fw_box_server_commit(server_, &odd, 0, 0, &version)), "kFailedPrecondition");
+  fw_box_server_drop(server_, &odd);
+  EXPECT_EQ(read(segment), std::vector<float>(kElements, 3));
   ASSERT_EQ(code(fw_box_server_draft(server_, info.key, &draft)), "kOk");
   EXPECT_EQ(code(fw_box_server_commit(server_, &draft, 0, 999'999, &version)), "kNotFound");
-  fw_box_server_drop(server_, &draft);
   EXPECT_EQ(code(fw_box_server_draft(server_, 999'999, &draft)), "kNotFound");
   EXPECT_EQ(code(fw_box_server_snapshot(server_)), "kFailedPrecondition") << "without a directory";
   EXPECT_EQ(code(fw_box_server_close(server_, kHang, 1)), "kFailedPrecondition");

@@ -108,6 +108,12 @@ class CAbiEdge : public CAbiOnFabric {
     EXPECT_EQ(code(fw_receiver_receive(receiver_, kHang, &tensor)), "kOk");
     return tensor;
   }
+  fw_tensor_stats sender_stats() const {
+    fw_tensor_stats stats = {};
+    stats.struct_size = sizeof(stats);
+    fw_sender_stats(sender_, &stats);
+    return stats;
+  }
   bool maps() const { return fw_channel_maps(near_.channel) == 1; }
 
   fw_receiver* receiver_ = nullptr;
@@ -124,6 +130,8 @@ TEST_P(CAbiEdge, AStaticTensorLandsInASlot) {
   ASSERT_EQ(announced.rank, 1u);
   EXPECT_EQ(announced.dims[0], kFloats);
   for (std::uint64_t i = 1; i <= 3; ++i) {
+    // A slot that is released is granted soon; meanwhile a tensor would be offered.
+    ASSERT_TRUE(eventually([&] { return sender_stats().slots_granted > 0; }));
     const std::string bytes(kFloatBytes, static_cast<char>('a' + i));
     ASSERT_EQ(send(bytes), "kOk");
     fw_tensor* const tensor = receive();
@@ -138,9 +146,7 @@ TEST_P(CAbiEdge, AStaticTensorLandsInASlot) {
     fw_tensor_release(tensor);
   }
   EXPECT_EQ(stats_of(receiver_).pushed, 3u);
-  fw_tensor_stats sent = {};
-  sent.struct_size = sizeof(sent);
-  fw_sender_stats(sender_, &sent);
+  const fw_tensor_stats sent = sender_stats();
   EXPECT_EQ(sent.pushed, 3u);
   EXPECT_EQ(sent.offered, 0u);
 }

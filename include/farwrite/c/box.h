@@ -83,7 +83,7 @@ typedef struct fw_change {
   uint32_t new_epoch;      ///< 1: give the segment a new epoch
   uint64_t offset;         ///< into the destination
   uint64_t length;         ///< of the range; 0: as long as `memory`, or else up to the end
-  fw_factor factor;        ///< the a of the formulas
+  fw_factor factor;        ///< the a of the formulas: 0 in a struct of zeros
   const void* memory;      ///< x; valid until the operation is settled
   uint64_t memory_bytes;   ///< its size
   uint64_t x_key;          ///< x as a segment, instead of `memory`
@@ -155,7 +155,8 @@ FW_API void fw_box_server_endpoint(const fw_box_server* server, char endpoint[FW
 /// A buffer for the next version of the segment, which this process fills. End it with
 /// fw_box_server_commit() or fw_box_server_drop().
 FW_API fw_status* fw_box_server_draft(fw_box_server* server, uint64_t key, fw_draft* draft);
-/// Makes the draft current. `version` is set to what it became.
+/// Makes the draft current. `version` is set to what it became. This ends the draft, also when it
+/// fails.
 /// @param fence 0, or the key of a segment without which this fails with kNotFound
 FW_API fw_status* fw_box_server_commit(fw_box_server* server, const fw_draft* draft, int new_epoch,
                                        uint64_t fence, uint64_t* version);
@@ -194,7 +195,7 @@ FW_API fw_status* fw_box_list(fw_box_client* client, const char* name,
                               void* context);
 /// Memory that the server reads where it is: sources from it need no copy.
 FW_API fw_status* fw_box_allocate(fw_box_client* client, uint64_t bytes, fw_region** region);
-/// The server's name in messages. Valid as long as the handle.
+/// The name of the server's device, "box" unless it was given another. Valid as long as the handle.
 FW_API const char* fw_box_server_name(const fw_box_client* client);
 /// The name of the fabric that reaches the server: "shm".
 FW_API const char* fw_box_fabric(const fw_box_client* client);
@@ -233,8 +234,9 @@ FW_API uint64_t fw_segment_changed(const fw_completion* completion);
 FW_API fw_status* fw_segment_wait(const fw_segment* segment, uint64_t version, uint64_t epoch,
                                   uint64_t timeout_ns, fw_version_id* id);
 /// Calls `callback` once, when fw_segment_wait() would return, or with an error when that can no
-/// longer be. On any thread; it must not block. `wait` is set to a number for fw_segment_cancel().
-/// If this call fails, `callback` is never called.
+/// longer be (then `id` is NULL). On any thread, perhaps in this call; it must not block. `wait` is
+/// set to a number for fw_segment_cancel(). If this call fails, `callback` is never called. `wait`
+/// must be valid until this returns, which may be after the callback.
 FW_API fw_status* fw_segment_on_version(const fw_segment* segment, uint64_t version, uint64_t epoch,
                                         void (*callback)(void* context, const fw_status* status,
                                                          const fw_version_id* id),
