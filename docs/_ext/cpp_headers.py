@@ -41,7 +41,7 @@ class Header(SphinxDirective):
         for enumerator in undocumented_enumerators(header):
             LOGGER.warning("%s: %s is not documented", header, enumerator)
         declared = declarations(header)
-        lines = [f".. doxygenfile:: farwrite/{header}", "   :sections: briefdescription detaileddescription"]
+        lines = [f".. doxygenfile:: {header}", "   :sections: briefdescription detaileddescription"]
         for directive, name in declared:
             lines += ["", f".. {directive}:: {name}"]
             if directive in CLASSES.values():
@@ -61,7 +61,7 @@ def declarations(header: str) -> list[tuple[str, str]]:
         kind, scope = compound.get("kind"), compound.findtext("compoundname") or ""
         if kind in CLASSES and _line(compound, header) and _is_outer(scope):
             found[scope] = (_line(compound, header), CLASSES[kind])
-        elif kind == "namespace" or (kind == "file" and scope == Path(header).name):
+        elif kind == "namespace" or (kind == "file" and scope == header):
             prefix = f"{scope}::" if kind == "namespace" else ""
             for member in compound.iter("memberdef"):
                 directive = MEMBERS.get(member.get("kind") or "")

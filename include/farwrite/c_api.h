@@ -19,12 +19,12 @@
 /// `struct_size` in every struct that it passes to a callback.
 #pragma once
 
-#include "farwrite/c/box.h"
-#include "farwrite/c/channel.h"
-#include "farwrite/c/completion.h"
-#include "farwrite/c/device.h"
-#include "farwrite/c/memory.h"
-#include "farwrite/c/slots.h"
-#include "farwrite/c/status.h"
-#include "farwrite/c/stream.h"
-#include "farwrite/c/tensor.h"
+#include "farwrite/c_box.h"
+#include "farwrite/c_channel.h"
+#include "farwrite/c_completion.h"
+#include "farwrite/c_device.h"
+#include "farwrite/c_memory.h"
+#include "farwrite/c_slots.h"
+#include "farwrite/c_status.h"
+#include "farwrite/c_stream.h"
+#include "farwrite/c_tensor.h"

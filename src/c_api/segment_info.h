@@ -2,7 +2,7 @@
 #pragma once
 
 #include "farwrite/box.h"
-#include "farwrite/c/box.h"
+#include "farwrite/c_box.h"
 
 namespace farwrite::c_api {
 

@@ -245,6 +245,6 @@ fw_status* fw_sender_close(fw_sender* sender, uint64_t timeout_ns) {
 
 void fw_sender_abandon(fw_sender* sender) {
   if (sender == nullptr) return;
-  (void)sender->sender.abandon();  // also where another thread sends, and holds a copy
+  (void)sender->sender.abandon();  // even where another thread sends, and holds a copy
   delete sender;
 }

@@ -1,4 +1,4 @@
-// Of c/box.h.
+// Of c_box.h.
 #include "fault/c_null_calls.h"
 
 namespace farwrite::fault {

@@ -1,4 +1,4 @@
-// Of c/stream.h.
+// Of c_stream.h.
 #include "fault/c_null_calls.h"
 
 namespace farwrite::fault {

@@ -1,4 +1,4 @@
-// Of c/tensor.h.
+// Of c_tensor.h.
 #include "fault/c_null_calls.h"
 
 namespace farwrite::fault {

@@ -1,4 +1,4 @@
-// The rows of c/box.h.
+// The rows of c_box.h.
 #include <utility>
 
 #include "c_api/handles.h"

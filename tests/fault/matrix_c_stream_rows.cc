@@ -1,4 +1,4 @@
-// The rows of c/stream.h.
+// The rows of c_stream.h.
 #include <utility>
 
 #include "c_api/handles.h"

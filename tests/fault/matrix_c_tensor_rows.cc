@@ -1,4 +1,4 @@
-// The rows of c/tensor.h. Their handles share the objects of tensor_rows() in matrix_rows.cc.
+// The rows of c_tensor.h. Their handles share the objects of tensor_rows() in matrix_rows.cc.
 #include "c_api/handles.h"
 #include "fault/matrix_c_calls.h"
 #include "fault/matrix_world.h"

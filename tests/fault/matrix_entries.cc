@@ -55,8 +55,7 @@ std::set<std::string> matrix_entries() {
   const std::regex declaration(R"(\nclass (?:\[\[nodiscard\]\] )?(?:FARWRITE_API )?(\w+) \{)");
   const std::regex c_function("FW_API [^;(]*?(fw_\\w+)\\(");
   for (const auto& file :
-       std::filesystem::recursive_directory_iterator(FARWRITE_SOURCE_DIR "/include/farwrite")) {
-    if (!file.is_regular_file()) continue;
+       std::filesystem::directory_iterator(FARWRITE_SOURCE_DIR "/include/farwrite")) {
     const std::string text = header(file.path());
     const std::sregex_iterator end;
     for (std::sregex_iterator at(text.begin(), text.end(), declaration); at != end; ++at) {

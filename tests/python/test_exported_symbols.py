@@ -24,7 +24,7 @@ def exported() -> set[str]:
 def declared() -> set[str]:
     """Return the functions that the headers of the C ABI declare."""
     headers = PACKAGE / "include" / "farwrite"
-    texts = [header.read_text() for header in [headers / "c_api.h", *headers.glob("c/*.h")]]
+    texts = [header.read_text() for header in headers.glob("c_*.h")]
     return set(re.findall(r"^FW_API [^;(]*?(fw_\w+)\(", "\n".join(texts), re.MULTILINE))
 
 

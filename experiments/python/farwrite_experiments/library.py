@@ -19,7 +19,7 @@ from farwrite_bench.cluster import readings
 
 SOURCES = Path(__file__).parent / "tensorflow"
 LIBRARY = Library(
-    SOURCES, "farwrite_experiments_tensorflow.so", "experiments' TensorFlow library", ("**/*.h",)
+    SOURCES, "farwrite_experiments_tensorflow.so", "experiments' TensorFlow library", "*.h"
 )
 MODULE = "farwrite_experiments.loaded_library"
 """Loads it when it is imported."""

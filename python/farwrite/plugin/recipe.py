@@ -37,13 +37,13 @@ class Library:
     """The file name of the library."""
     what: str
     """The name in messages."""
-    farwrite_headers: tuple[str, ...]
-    """Glob patterns of the headers of Farwrite that the sources include."""
+    farwrite_headers: str
+    """Glob pattern of the headers of Farwrite that the sources include."""
 
 
 def plugin() -> Library:
     """Return the plug-in."""
-    return Library(source_folder(), cache.LIBRARY, "TensorFlow plug-in", ("c_api.h", "c/*.h"))
+    return Library(source_folder(), cache.LIBRARY, "TensorFlow plug-in", "c_*.h")
 
 
 @dataclass(frozen=True)
@@ -101,9 +101,7 @@ def recipe(wheel: Wheel, library: Library | None = None) -> Recipe:
         *(f"-L{wheel.folder}", f"-Wl,-rpath,{wheel.folder}"),
         *("-l:libtensorflow_cc.so.2", "-l:libtensorflow_framework.so.2"),
     )
-    include = PACKAGE / "include" / "farwrite"
-    given = (file for pattern in library.farwrite_headers for file in include.glob(pattern))
-    headers = (*folder.rglob("*.h"), *given)
+    headers = (*folder.rglob("*.h"), *(PACKAGE / "include").rglob(library.farwrite_headers))
     return Recipe(
         wheel,
         library,

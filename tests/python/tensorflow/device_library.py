@@ -12,7 +12,7 @@ SOURCES = Path(__file__).parents[2] / "tensorflow_device"
 def device_library() -> Path:
     """Return the library. Compile it at its first use."""
     # Its sources include no header of Farwrite's.
-    library = Library(SOURCES, "fartest.so", "device of the tests", ())
+    library = Library(SOURCES, "fartest.so", "device of the tests", "no header")
     return ensure_compiled(library)
 
 

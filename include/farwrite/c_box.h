@@ -3,7 +3,7 @@
 /// in farwrite/box.h; here are shapes, ownership and threads.
 #pragma once
 
-#include "farwrite/c/stream.h"
+#include "farwrite/c_stream.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -100,7 +100,7 @@ typedef struct fw_read_options {
   uint64_t epoch;        ///< wait no longer if it has another epoch; 0: any will do
   uint64_t timeout_ns;   ///< 0: no limit
   /// Called once with `owner`, from any thread, when no byte can arrive in the destination any
-  /// more, also if the read fails. With it, kDeadlineExceeded also ends the wait for bytes that are
+  /// more, even if the read fails. With it, kDeadlineExceeded also ends the wait for bytes that are
   /// under way, and the destination must not be read into again. NULL: such a wait lasts until the
   /// server goes on or is dead.
   void (*release)(void* owner);
@@ -155,7 +155,7 @@ FW_API void fw_box_server_endpoint(const fw_box_server* server, char endpoint[FW
 /// A buffer for the next version of the segment, which this process fills. End it with
 /// fw_box_server_commit() or fw_box_server_drop().
 FW_API fw_status* fw_box_server_draft(fw_box_server* server, uint64_t key, fw_draft* draft);
-/// Makes the draft current. `version` is set to what it became. This ends the draft, also when it
+/// Makes the draft current. `version` is set to what it became. This ends the draft, even when it
 /// fails.
 /// @param fence 0, or the key of a segment without which this fails with kNotFound
 FW_API fw_status* fw_box_server_commit(fw_box_server* server, const fw_draft* draft, int new_epoch,

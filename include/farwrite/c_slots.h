@@ -7,7 +7,7 @@
 /// has released the tensor. The caller names edges by keys of its choice, of at most 16384 bytes.
 #pragma once
 
-#include "farwrite/c/channel.h"
+#include "farwrite/c_channel.h"
 
 #ifdef __cplusplus
 extern "C" {

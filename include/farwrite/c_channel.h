@@ -2,7 +2,7 @@
 /// The C ABI: channels, notifications and messages.
 #pragma once
 
-#include "farwrite/c/device.h"
+#include "farwrite/c_device.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -5,7 +5,7 @@
 /// A channel with the engine of slots.h has no named edges.
 #pragma once
 
-#include "farwrite/c/channel.h"
+#include "farwrite/c_channel.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -52,7 +52,7 @@ typedef struct fw_receiver_options {
   /// memory of the heap.
   void* (*allocate)(void* context, const fw_tensor_spec* spec, uint64_t bytes, void** owner);
   /// Frees what `allocate` returned, once: when the tensor is released, or was not received. Called
-  /// from any thread, also after fw_receiver_close(). Needed with `allocate`.
+  /// from any thread, even after fw_receiver_close(). Needed with `allocate`.
   void (*deallocate)(void* context, void* memory, void* owner);
   void* context;  ///< of both; valid until the last call of `deallocate`
 } fw_receiver_options;

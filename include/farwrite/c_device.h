@@ -2,7 +2,7 @@
 /// The C ABI: devices and their memory.
 #pragma once
 
-#include "farwrite/c/memory.h"
+#include "farwrite/c_memory.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -2,7 +2,7 @@
 /// The C ABI: byte streams over a channel, as farwrite::stream::Streams.
 #pragma once
 
-#include "farwrite/c/channel.h"
+#include "farwrite/c_channel.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -77,7 +77,7 @@ FW_API int fw_streams_poll(fw_streams* streams);
 /// With `polled`: sets `descriptor` as fw_channel_descriptor() does. kFailedPrecondition without.
 FW_API fw_status* fw_streams_descriptor(fw_streams* streams, int* descriptor);
 /// Before each wait on the descriptor. Returns 0 if fw_streams_poll() has something to deliver;
-/// 1 also after the end, and without `polled`.
+/// 1 after the end as well, and without `polled`.
 FW_API int fw_streams_arm(fw_streams* streams);
 /// As fw_channel_disarm().
 FW_API void fw_streams_disarm(fw_streams* streams);

@@ -3,7 +3,7 @@
 /// memory that adapters know (fw_registration).
 #pragma once
 
-#include "farwrite/c/completion.h"
+#include "farwrite/c_completion.h"
 
 #ifdef __cplusplus
 extern "C" {

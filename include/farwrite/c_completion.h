@@ -6,7 +6,7 @@
 /// not ended yet. Every function here takes NULL for an operation that has ended well.
 #pragma once
 
-#include "farwrite/c/status.h"
+#include "farwrite/c_status.h"
 
 #ifdef __cplusplus
 extern "C" {
