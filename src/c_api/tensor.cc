@@ -1,4 +1,6 @@
 // The C ABI: tensors over named edges.
+#include <algorithm>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
@@ -69,12 +71,20 @@ std::function<Result<TensorMemory>(const TensorSpec&, std::uint64_t)> to_allocat
   };
 }
 
+// C lets the field hold any number. In C++ a load of one that no fw_edge_kind has is undefined.
+std::uint32_t kind_of(const fw_receiver_options& given) {
+  std::uint32_t kind = 0;
+  static_assert(sizeof(kind) == sizeof(given.kind));
+  std::memcpy(&kind, &given.kind, sizeof(kind));
+  return kind;
+}
+
 Result<ReceiverOptions> to_receiver_options(const fw_receiver_options* given) {
   constexpr const char* kOperation = "open a tensor receiver";
   ReceiverOptions options;
   if (given == nullptr) return options;
   const fw_receiver_options c = farwrite::c_api::taken(*given);
-  const auto kind = static_cast<std::uint32_t>(c.kind);
+  const std::uint32_t kind = kind_of(c);
   if (kind > FW_EDGE_DYNAMIC) {
     return Status::error(StatusCode::kInvalidArgument, {kOperation},
                          std::to_string(kind) + " is no kind of edge", "use one of fw_edge_kind");
@@ -245,6 +255,7 @@ fw_status* fw_sender_close(fw_sender* sender, uint64_t timeout_ns) {
 
 void fw_sender_abandon(fw_sender* sender) {
   if (sender == nullptr) return;
-  (void)sender->sender.abandon();  // also where another thread sends, and holds a copy
+  // Not by the end of the handle alone: a thread that sends holds a copy.
+  (void)sender->sender.abandon();
   delete sender;
 }

@@ -76,8 +76,9 @@ FW_API fw_status* fw_streams_tune(fw_streams* streams, uint64_t time_ns);
 FW_API int fw_streams_poll(fw_streams* streams);
 /// With `polled`: sets `descriptor` as fw_channel_descriptor() does. kFailedPrecondition without.
 FW_API fw_status* fw_streams_descriptor(fw_streams* streams, int* descriptor);
-/// Before each wait on the descriptor. Returns 0 if fw_streams_poll() has something to deliver;
-/// 1 also after the end, and without `polled`.
+/// Before each wait on the descriptor. Returns 0 if fw_streams_poll() has something to deliver,
+/// else
+/// 1. After the end and without `polled` it has nothing.
 FW_API int fw_streams_arm(fw_streams* streams);
 /// As fw_channel_disarm().
 FW_API void fw_streams_disarm(fw_streams* streams);

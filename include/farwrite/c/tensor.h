@@ -52,7 +52,8 @@ typedef struct fw_receiver_options {
   /// memory of the heap.
   void* (*allocate)(void* context, const fw_tensor_spec* spec, uint64_t bytes, void** owner);
   /// Frees what `allocate` returned, once: when the tensor is released, or was not received. Called
-  /// from any thread, also after fw_receiver_close(). Needed with `allocate`.
+  /// from any thread, even when the receiver is closed. Needed with `allocate`. Neither of them may
+  /// call a sender or receiver.
   void (*deallocate)(void* context, void* memory, void* owner);
   void* context;  ///< of both; valid until the last call of `deallocate`
 } fw_receiver_options;
