@@ -100,7 +100,7 @@ Result<ReceiverOptions> to_receiver_options(const fw_receiver_options* given) {
     return Status::error(StatusCode::kInvalidArgument, {kOperation},
                          "allocate is given and deallocate is NULL", "give both, or neither");
   }
-  if (kind != 0) options.kind = static_cast<farwrite::EdgeKind>(kind);
+  if (kind != FW_EDGE_UNSET) options.kind = static_cast<farwrite::EdgeKind>(kind);
   if (options.kind != farwrite::EdgeKind::kDynamic) {
     auto spec = to_spec(c.spec);
     if (!spec.ok()) return spec.status();
@@ -222,7 +222,7 @@ fw_status* fw_sender_open(fw_device* device, fw_channel* channel, const char* na
 }
 
 fw_edge_kind fw_sender_announced(const fw_sender* sender, fw_tensor_spec* spec) {
-  if (sender == nullptr || spec == nullptr) return static_cast<fw_edge_kind>(0);
+  if (sender == nullptr || spec == nullptr) return FW_EDGE_UNSET;
   *spec = spec_to_c(sender->sender.announced());
   return static_cast<fw_edge_kind>(sender->sender.kind());
 }
