@@ -67,13 +67,14 @@ typedef struct fw_factor {
 
 /// What a change does, a number of farwrite::box::Operation.
 typedef enum fw_operation {
-  FW_WRITE = 1,       ///< dst = x
-  FW_ACCUMULATE = 2,  ///< dst += a * x
-  FW_AXPY = 3,        ///< dst = a * x + y
-  FW_SCALE = 4,       ///< dst *= a
-  FW_FILL = 5,        ///< dst = a
-  FW_SWAP = 6,        ///< dst and x exchange their contents
-  FW_SIGNAL = 7       ///< nothing but a new version
+  FW_OPERATION_UNSET = 0,  ///< of a struct of zeros; refused
+  FW_WRITE = 1,            ///< dst = x
+  FW_ACCUMULATE = 2,       ///< dst += a * x
+  FW_AXPY = 3,             ///< dst = a * x + y
+  FW_SCALE = 4,            ///< dst *= a
+  FW_FILL = 5,             ///< dst = a
+  FW_SWAP = 6,             ///< dst and x exchange their contents
+  FW_SIGNAL = 7            ///< nothing but a new version
 } fw_operation;
 
 /// One change of a segment, as farwrite::box::Change. Offsets and lengths are in bytes.

@@ -20,6 +20,7 @@ typedef struct fw_tensor fw_tensor;      ///< a received tensor; freed by fw_ten
 
 /// How much of a tensor is known before it is sent.
 typedef enum fw_edge_kind {
+  FW_EDGE_UNSET = 0,    ///< in options: FW_EDGE_DYNAMIC
   FW_EDGE_STATIC = 1,   ///< shape and dtype are known
   FW_EDGE_BOUNDED = 2,  ///< dtype and largest size are known
   FW_EDGE_DYNAMIC = 3   ///< neither is known
@@ -37,7 +38,7 @@ typedef struct fw_tensor_spec {
 /// Options of fw_receiver_open(). Zero or NULL selects the default.
 typedef struct fw_receiver_options {
   size_t struct_size;    ///< sizeof(fw_receiver_options)
-  fw_edge_kind kind;     ///< what this receiver knows of the tensors; 0: FW_EDGE_DYNAMIC
+  fw_edge_kind kind;     ///< what this receiver knows of the tensors
   fw_tensor_spec spec;   ///< static: all of it; bounded: dtype and item_bytes, rank 0; else unused
   uint64_t max_bytes;    ///< bounded: the size of the largest tensor
   uint32_t slots;        ///< static, bounded: landing buffers, 1 to 1024; 0: 2
@@ -52,7 +53,8 @@ typedef struct fw_receiver_options {
   /// memory of the heap.
   void* (*allocate)(void* context, const fw_tensor_spec* spec, uint64_t bytes, void** owner);
   /// Frees what `allocate` returned, once: when the tensor is released, or was not received. Called
-  /// from any thread, even after fw_receiver_close(). Needed with `allocate`.
+  /// from any thread, even when the receiver is closed. Needed with `allocate`. Neither of them may
+  /// call a sender or receiver.
   void (*deallocate)(void* context, void* memory, void* owner);
   void* context;  ///< of both; valid until the last call of `deallocate`
 } fw_receiver_options;
@@ -135,7 +137,7 @@ FW_API void fw_tensor_release(fw_tensor* tensor);
 FW_API fw_status* fw_sender_open(fw_device* device, fw_channel* channel, const char* name,
                                  uint64_t timeout_ns, fw_sender** sender);
 /// What the receiver announced: the kind, and in `spec` what it knows. `spec` is valid as long as
-/// the handle.
+/// the handle. FW_EDGE_UNSET for NULL.
 FW_API fw_edge_kind fw_sender_announced(const fw_sender* sender, fw_tensor_spec* spec);
 /// Sends one tensor, as farwrite::TensorSender::send() does: where no slot is free and no memory is
 /// left to offer it, waits for `timeout_ns` at most. The source may be reused once the operation is

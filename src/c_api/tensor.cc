@@ -1,4 +1,6 @@
 // The C ABI: tensors over named edges.
+#include <algorithm>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
@@ -69,12 +71,20 @@ std::function<Result<TensorMemory>(const TensorSpec&, std::uint64_t)> to_allocat
   };
 }
 
+// C lets the field hold any number. In C++ a load of one that no fw_edge_kind has is undefined.
+std::uint32_t kind_of(const fw_receiver_options& given) {
+  std::uint32_t kind = 0;
+  static_assert(sizeof(kind) == sizeof(given.kind));
+  std::memcpy(&kind, &given.kind, sizeof(kind));
+  return kind;
+}
+
 Result<ReceiverOptions> to_receiver_options(const fw_receiver_options* given) {
   constexpr const char* kOperation = "open a tensor receiver";
   ReceiverOptions options;
   if (given == nullptr) return options;
   const fw_receiver_options c = farwrite::c_api::taken(*given);
-  const auto kind = static_cast<std::uint32_t>(c.kind);
+  const std::uint32_t kind = kind_of(c);
   if (kind > FW_EDGE_DYNAMIC) {
     return Status::error(StatusCode::kInvalidArgument, {kOperation},
                          std::to_string(kind) + " is no kind of edge", "use one of fw_edge_kind");
@@ -90,7 +100,7 @@ Result<ReceiverOptions> to_receiver_options(const fw_receiver_options* given) {
     return Status::error(StatusCode::kInvalidArgument, {kOperation},
                          "allocate is given and deallocate is NULL", "give both, or neither");
   }
-  if (kind != 0) options.kind = static_cast<farwrite::EdgeKind>(kind);
+  if (kind != FW_EDGE_UNSET) options.kind = static_cast<farwrite::EdgeKind>(kind);
   if (options.kind != farwrite::EdgeKind::kDynamic) {
     auto spec = to_spec(c.spec);
     if (!spec.ok()) return spec.status();
@@ -212,7 +222,7 @@ fw_status* fw_sender_open(fw_device* device, fw_channel* channel, const char* na
 }
 
 fw_edge_kind fw_sender_announced(const fw_sender* sender, fw_tensor_spec* spec) {
-  if (sender == nullptr || spec == nullptr) return static_cast<fw_edge_kind>(0);
+  if (sender == nullptr || spec == nullptr) return FW_EDGE_UNSET;
   *spec = spec_to_c(sender->sender.announced());
   return static_cast<fw_edge_kind>(sender->sender.kind());
 }
@@ -245,6 +255,7 @@ fw_status* fw_sender_close(fw_sender* sender, uint64_t timeout_ns) {
 
 void fw_sender_abandon(fw_sender* sender) {
   if (sender == nullptr) return;
-  (void)sender->sender.abandon();  // even where another thread sends, and holds a copy
+  // Not by the end of the handle alone: a thread that sends holds a copy.
+  (void)sender->sender.abandon();
   delete sender;
 }

@@ -77,9 +77,11 @@ NullCalls null_tensor_calls() {
               {"fw_sender_announced",
                [] {
                  fw_tensor_spec spec = {};
-                 return fw_sender_announced(nullptr, &spec) == 0 && spec.dtype == nullptr;
+                 return fw_sender_announced(nullptr, &spec) == FW_EDGE_UNSET &&
+                        spec.dtype == nullptr;
                }},
-              {"fw_sender_announced", [=] { return fw_sender_announced(sender, nullptr) == 0; }},
+              {"fw_sender_announced",
+               [=] { return fw_sender_announced(sender, nullptr) == FW_EDGE_UNSET; }},
               {"fw_sender_stats", [=] { return fw_sender_stats(sender, nullptr), true; }},
               {"fw_sender_stats",
                [] {

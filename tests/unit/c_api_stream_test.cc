@@ -234,6 +234,29 @@ TEST_P(CAbiStream, ACallbackMayReleaseItsStream) {
   EXPECT_EQ(ended.released, 1);
 }
 
+// With it go the streams of the channel, in a thread of the device.
+TEST_P(CAbiStream, ACallbackMayReleaseTheLastHandle) {
+  open();
+  fw_streams_release(std::exchange(far_streams_, nullptr));
+  struct Last {
+    std::atomic<fw_stream*> stream;
+    std::atomic<int> released{0};
+  } last{{std::exchange(far_stream_, nullptr)}};
+  const auto release = [](void* context, const fw_status*, const fw_slice* slices,
+                          std::uint64_t count) {
+    auto& last = *static_cast<Last*>(context);
+    fw_stream_release(last.stream.exchange(nullptr));
+    for (std::uint64_t i = 0; i < count; ++i) fw_lease_release(slices[i].lease);
+    ++last.released;
+  };
+  ASSERT_EQ(code(fw_stream_read(last.stream, release, &last)), "kOk");
+  ASSERT_EQ(write({std::string(100'000, 'z')}), "kOk");
+  EXPECT_TRUE(eventually([&] { return last.released == 1; }));
+  ASSERT_EQ(code(fw_stream_read(near_stream_, StreamLog::on_read, &read_)), "kOk");
+  EXPECT_TRUE(eventually([&] { return read_.reads == 1; }));
+  EXPECT_EQ(read_.error_of_read(), "kUnavailable");
+}
+
 TEST_P(CAbiStream, AReleaseEndsWhatWaits) {
   open();
   ASSERT_EQ(code(fw_stream_read(near_stream_, StreamLog::on_read, &wrote_)), "kOk");
