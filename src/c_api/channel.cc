@@ -7,7 +7,6 @@
 
 namespace {
 
-using farwrite::Completion;
 using farwrite::Notification;
 using farwrite::PeerState;
 using farwrite::Status;
