@@ -31,7 +31,7 @@ typedef enum fw_element {
 typedef struct fw_segment_spec {
   size_t struct_size;                  ///< sizeof(fw_segment_spec)
   const char* name;                    ///< 1 to 255 bytes
-  fw_element type;                     ///< of every element
+  uint32_t type;                       ///< of every element, a fw_element
   uint32_t rank;                       ///< number of dimensions; 0 is one element
   uint64_t dims[FW_MAX_SEGMENT_RANK];  ///< in elements; one of 0 makes an event
   const char* description;             ///< any text; NULL is ""
@@ -67,30 +67,29 @@ typedef struct fw_factor {
 
 /// What a change does, a number of farwrite::box::Operation.
 typedef enum fw_operation {
-  FW_OPERATION_UNSET = 0,  ///< of a struct of zeros; refused
-  FW_WRITE = 1,            ///< dst = x
-  FW_ACCUMULATE = 2,       ///< dst += a * x
-  FW_AXPY = 3,             ///< dst = a * x + y
-  FW_SCALE = 4,            ///< dst *= a
-  FW_FILL = 5,             ///< dst = a
-  FW_SWAP = 6,             ///< dst and x exchange their contents
-  FW_SIGNAL = 7            ///< nothing but a new version
+  FW_WRITE = 1,       ///< dst = x
+  FW_ACCUMULATE = 2,  ///< dst += a * x
+  FW_AXPY = 3,        ///< dst = a * x + y
+  FW_SCALE = 4,       ///< dst *= a
+  FW_FILL = 5,        ///< dst = a
+  FW_SWAP = 6,        ///< dst and x exchange their contents
+  FW_SIGNAL = 7       ///< nothing but a new version
 } fw_operation;
 
 /// One change of a segment, as farwrite::box::Change. Offsets and lengths are in bytes.
 typedef struct fw_change {
-  size_t struct_size;      ///< sizeof(fw_change)
-  fw_operation operation;  ///< what to do
-  uint32_t new_epoch;      ///< 1: give the segment a new epoch
-  uint64_t offset;         ///< into the destination
-  uint64_t length;         ///< of the range; 0: as long as `memory`, or else up to the end
-  fw_factor factor;        ///< the a of the formulas: 0 in a struct of zeros
-  const void* memory;      ///< x; valid until the operation is settled
-  uint64_t memory_bytes;   ///< its size
-  uint64_t x_key;          ///< x as a segment, instead of `memory`
-  uint64_t x_offset;       ///< into that segment
-  uint64_t y_key;          ///< y of FW_AXPY; of FW_WRITE the fence
-  uint64_t y_offset;       ///< into that segment
+  size_t struct_size;     ///< sizeof(fw_change)
+  uint32_t operation;     ///< what to do, a fw_operation
+  uint32_t new_epoch;     ///< 1: give the segment a new epoch
+  uint64_t offset;        ///< into the destination
+  uint64_t length;        ///< of the range; 0: as long as `memory`, or else up to the end
+  fw_factor factor;       ///< the a of the formulas: 0 in a struct of zeros
+  const void* memory;     ///< x; valid until the operation is settled
+  uint64_t memory_bytes;  ///< its size
+  uint64_t x_key;         ///< x as a segment, instead of `memory`
+  uint64_t x_offset;      ///< into that segment
+  uint64_t y_key;         ///< y of FW_AXPY; of FW_WRITE the fence
+  uint64_t y_offset;      ///< into that segment
 } fw_change;
 
 /// How to read a segment, as farwrite::box::ReadOptions. Zero selects the default.
@@ -259,7 +258,8 @@ FW_API fw_status* fw_segment_detach(fw_segment* segment);
 FW_API fw_status* fw_segment_free(fw_segment* segment);
 
 /// destination += factor * source in this process, as farwrite::box::add_scaled().
-FW_API fw_status* fw_add_scaled(fw_element type, void* destination, const void* source,
+/// @param type a fw_element
+FW_API fw_status* fw_add_scaled(uint32_t type, void* destination, const void* source,
                                 fw_factor factor, uint64_t elements);
 
 #ifdef __cplusplus

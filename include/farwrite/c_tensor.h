@@ -38,7 +38,7 @@ typedef struct fw_tensor_spec {
 /// Options of fw_receiver_open(). Zero or NULL selects the default.
 typedef struct fw_receiver_options {
   size_t struct_size;    ///< sizeof(fw_receiver_options)
-  fw_edge_kind kind;     ///< what this receiver knows of the tensors
+  uint32_t kind;         ///< what this receiver knows of the tensors, a fw_edge_kind
   fw_tensor_spec spec;   ///< static: all of it; bounded: dtype and item_bytes, rank 0; else unused
   uint64_t max_bytes;    ///< bounded: the size of the largest tensor
   uint32_t slots;        ///< static, bounded: landing buffers, 1 to 1024; 0: 2
@@ -73,7 +73,7 @@ typedef struct fw_tensor_info {
   const void* data;     ///< the bytes, never NULL
   uint64_t bytes;       ///< size of the tensor
   uint64_t sequence;    ///< grows by one with every tensor that the sender sent
-  fw_arrival arrival;   ///< how it came
+  uint32_t arrival;     ///< how it came, a fw_arrival
 } fw_tensor_info;
 
 /// Counts of one side, as farwrite::TensorStats.
@@ -137,8 +137,8 @@ FW_API void fw_tensor_release(fw_tensor* tensor);
 FW_API fw_status* fw_sender_open(fw_device* device, fw_channel* channel, const char* name,
                                  uint64_t timeout_ns, fw_sender** sender);
 /// What the receiver announced: the kind, and in `spec` what it knows. `spec` is valid as long as
-/// the handle. FW_EDGE_UNSET for NULL.
-FW_API fw_edge_kind fw_sender_announced(const fw_sender* sender, fw_tensor_spec* spec);
+/// the handle. A fw_edge_kind; FW_EDGE_UNSET for NULL.
+FW_API uint32_t fw_sender_announced(const fw_sender* sender, fw_tensor_spec* spec);
 /// Sends one tensor, as farwrite::TensorSender::send() does: where no slot is free and no memory is
 /// left to offer it, waits for `timeout_ns` at most. The source may be reused once the operation is
 /// settled. A callback of the operation must not call a sender or receiver.

@@ -37,7 +37,7 @@ fw_segment_spec farwrite::c_api::to_spec(const SegmentSpec& spec) {
   fw_segment_spec c = {};
   c.struct_size = sizeof(c);
   c.name = spec.name.c_str();
-  c.type = static_cast<fw_element>(spec.type);
+  c.type = static_cast<uint32_t>(spec.type);
   c.rank = static_cast<uint32_t>(std::min<std::size_t>(spec.dims.size(), FW_MAX_SEGMENT_RANK));
   std::copy_n(spec.dims.begin(), c.rank, c.dims);
   c.description = spec.description.c_str();
@@ -90,11 +90,11 @@ fw_status* fw_box_create(fw_box_client* client, const fw_segment_spec* spec, int
   if (fw_status* const refused = refuse_null(kOperation, {{"name", c.name != nullptr}})) {
     return refused;
   }
-  if (c.rank > FW_MAX_SEGMENT_RANK || static_cast<uint32_t>(c.type) > FW_INT64) {
-    return to_c(Status::error(StatusCode::kInvalidArgument, {kOperation},
-                              "its rank is " + std::to_string(c.rank) + " and its type " +
-                                  std::to_string(static_cast<uint32_t>(c.type)),
-                              "use a rank of at most 16 and a type of fw_element"));
+  if (c.rank > FW_MAX_SEGMENT_RANK || c.type > FW_INT64) {
+    return to_c(Status::error(
+        StatusCode::kInvalidArgument, {kOperation},
+        "its rank is " + std::to_string(c.rank) + " and its type " + std::to_string(c.type),
+        "use a rank of at most 16 and a type of fw_element"));
   }
   SegmentSpec wanted;
   wanted.name = c.name;

@@ -254,7 +254,7 @@ fw_status* fw_segment_free(fw_segment* segment) {
   return to_c(status);
 }
 
-fw_status* fw_add_scaled(fw_element type, void* destination, const void* source, fw_factor factor,
+fw_status* fw_add_scaled(uint32_t type, void* destination, const void* source, fw_factor factor,
                          uint64_t elements) {
   constexpr const char* kOperation = "add to an array";
   if (fw_status* const refused = refuse_null(
@@ -262,9 +262,9 @@ fw_status* fw_add_scaled(fw_element type, void* destination, const void* source,
           {bytes_at("destination", destination, elements), bytes_at("source", source, elements)})) {
     return refused;
   }
-  if (static_cast<uint32_t>(type) > FW_INT64) {
+  if (type > FW_INT64) {
     return to_c(Status::error(StatusCode::kInvalidArgument, {kOperation},
-                              "there is no type " + std::to_string(static_cast<uint32_t>(type)),
+                              "there is no type " + std::to_string(type),
                               "use a number of fw_element"));
   }
   return to_c(farwrite::box::add_scaled(static_cast<farwrite::box::ElementType>(type), destination,

@@ -1,6 +1,5 @@
 // The C ABI: tensors over named edges.
 #include <algorithm>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
@@ -71,23 +70,14 @@ std::function<Result<TensorMemory>(const TensorSpec&, std::uint64_t)> to_allocat
   };
 }
 
-// C lets the field hold any number. In C++ a load of one that no fw_edge_kind has is undefined.
-std::uint32_t kind_of(const fw_receiver_options& given) {
-  std::uint32_t kind = 0;
-  static_assert(sizeof(kind) == sizeof(given.kind));
-  std::memcpy(&kind, &given.kind, sizeof(kind));
-  return kind;
-}
-
 Result<ReceiverOptions> to_receiver_options(const fw_receiver_options* given) {
   constexpr const char* kOperation = "open a tensor receiver";
   ReceiverOptions options;
   if (given == nullptr) return options;
   const fw_receiver_options c = farwrite::c_api::taken(*given);
-  const std::uint32_t kind = kind_of(c);
-  if (kind > FW_EDGE_DYNAMIC) {
+  if (c.kind > FW_EDGE_DYNAMIC) {
     return Status::error(StatusCode::kInvalidArgument, {kOperation},
-                         std::to_string(kind) + " is no kind of edge", "use one of fw_edge_kind");
+                         std::to_string(c.kind) + " is no kind of edge", "use one of fw_edge_kind");
   }
   constexpr auto kLastLowering =
       static_cast<std::uint32_t>(farwrite::NotificationLowering::kTailFlag);
@@ -100,7 +90,7 @@ Result<ReceiverOptions> to_receiver_options(const fw_receiver_options* given) {
     return Status::error(StatusCode::kInvalidArgument, {kOperation},
                          "allocate is given and deallocate is NULL", "give both, or neither");
   }
-  if (kind != FW_EDGE_UNSET) options.kind = static_cast<farwrite::EdgeKind>(kind);
+  if (c.kind != FW_EDGE_UNSET) options.kind = static_cast<farwrite::EdgeKind>(c.kind);
   if (options.kind != farwrite::EdgeKind::kDynamic) {
     auto spec = to_spec(c.spec);
     if (!spec.ok()) return spec.status();
@@ -199,7 +189,7 @@ void fw_tensor_get(const fw_tensor* tensor, fw_tensor_info* info) {
   known.data = received.data();
   known.bytes = received.size();
   known.sequence = received.sequence();
-  known.arrival = static_cast<fw_arrival>(received.arrival());
+  known.arrival = static_cast<uint32_t>(received.arrival());
   fill(*info, known);
 }
 
@@ -221,10 +211,10 @@ fw_status* fw_sender_open(fw_device* device, fw_channel* channel, const char* na
   return nullptr;
 }
 
-fw_edge_kind fw_sender_announced(const fw_sender* sender, fw_tensor_spec* spec) {
+uint32_t fw_sender_announced(const fw_sender* sender, fw_tensor_spec* spec) {
   if (sender == nullptr || spec == nullptr) return FW_EDGE_UNSET;
   *spec = spec_to_c(sender->sender.announced());
-  return static_cast<fw_edge_kind>(sender->sender.kind());
+  return static_cast<uint32_t>(sender->sender.kind());
 }
 
 fw_status* fw_sender_send(fw_sender* sender, const fw_tensor_spec* spec, const void* data,

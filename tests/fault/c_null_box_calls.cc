@@ -28,7 +28,7 @@ NullCalls null_box_calls() {
   change.struct_size = without_memory.struct_size = unknown.struct_size = sizeof(change);
   without_memory.operation = FW_WRITE;
   without_memory.memory_bytes = 8;
-  unknown.operation = static_cast<fw_operation>(99);
+  unknown.operation = 99;
   auto* const server = unused<fw_box_server>();
   auto* const client = unused<fw_box_client>();
   auto* const segment = unused<fw_segment>();

@@ -348,7 +348,7 @@ TEST_P(CAbiBox, MemoryOfTheClientIsASourceAndBadNumbersAreRefused) {
   odd.rank = 17;
   EXPECT_EQ(code(fw_box_create(client_, &odd, 0, &none)), "kInvalidArgument");
   odd.rank = 1;
-  odd.type = static_cast<fw_element>(7);
+  odd.type = 7;
   EXPECT_EQ(code(fw_box_create(client_, &odd, 0, &none)), "kInvalidArgument");
   EXPECT_EQ(none, nullptr);
   std::array<std::int32_t, 2> to = {1, 2};
