@@ -252,6 +252,13 @@ Result<bool> NotificationInbox::arm(LaneDriver& driver) {
   armed_.store(true);
   std::vector<pollfd> doorbells;
   bool quiet = driver.arm_lanes(doorbells);
+  // A lane's last descriptor may stay readable once the lane waits on another one, or has ended.
+  std::erase_if(loop_bells_, [&](const pollfd& known) FW_REQUIRES(loop_mutex_) {
+    const bool in_use = std::any_of(doorbells.begin(), doorbells.end(),
+                                    [&](const pollfd& bell) { return bell.fd == known.fd; });
+    if (!in_use) (void)::epoll_ctl(loop_.get(), EPOLL_CTL_DEL, known.fd, nullptr);  // or closed
+    return !in_use;
+  });
   for (const pollfd& bell : doorbells) {
     const auto known = std::find_if(loop_bells_.begin(), loop_bells_.end(),
                                     [&](const pollfd& other) { return other.fd == bell.fd; });

@@ -220,6 +220,50 @@ TEST_P(Notifications, AnEventLoopSleepsOnADescriptor) {
   EXPECT_GT(sleeps, 0U);
 }
 
+// The poller and the loop look at a lane in turn. What wakes the loop for the other's sake must not
+// wake it for ever.
+TEST_P(Notifications, AnEventLoopSleepsAgainAfterLargeWrites) {
+  constexpr std::uint64_t kBytes = 12 << 20;
+  constexpr std::uint32_t kWrites = 4;
+  auto inbox = far_.allocate(kBytes);
+  ASSERT_OK(inbox);
+  ASSERT_OK(far_.publish("inbox", *inbox));
+  auto target = near_.lookup("inbox", kHang);
+  ASSERT_OK(target);
+  const std::vector<std::byte> source = make_bytes(kBytes, 1);
+  std::vector<Completion> writes;
+  for (std::uint32_t i = 0; i < kWrites; ++i) {
+    writes.push_back(near_.write_with_notify({source.data(), source.size()}, *target, 0, i));
+  }
+  std::uint32_t taken = 0;
+  const auto sleeps_for_a_while = [](Channel& channel, std::uint32_t& count) {
+    const auto descriptor = channel.notification_descriptor();
+    // Each wake has its reason: a piece of the writes, or another thread's look.
+    for (std::uint32_t wakes = 0; wakes < 20'000; ++wakes) {
+      auto next = channel.try_notification();
+      EXPECT_OK(next);
+      if (!next.ok()) return false;
+      if (next->has_value()) {
+        ++count;
+        continue;
+      }
+      const auto quiet = channel.arm_notifications();
+      EXPECT_OK(quiet);
+      if (!quiet.ok()) return false;
+      if (!quiet.value()) continue;
+      pollfd entry{descriptor.value(), POLLIN, 0};
+      if (::poll(&entry, 1, 300) == 0) return true;
+    }
+    return false;
+  };
+  while (taken < kWrites) ASSERT_TRUE(sleeps_for_a_while(far_, taken)) << "after " << taken;
+  for (Completion& each : writes) EXPECT_OK(each.wait(kHang));
+  std::uint32_t none = 0;
+  EXPECT_TRUE(sleeps_for_a_while(near_, none));
+  EXPECT_TRUE(sleeps_for_a_while(far_, taken));
+  EXPECT_EQ(taken, kWrites);
+}
+
 // The sender's own thread and its poller look at one lane in turn; whichever thread looks last has
 // to see to what the peer has no room for.
 TEST_P(Notifications, WhatWaitsForRoomLeavesWhileItsSendersEventLoopSleeps) {
