@@ -10,8 +10,9 @@
 ///     status then does nothing and returns 0, NULL or "". NULL may be closed, released and freed.
 ///   - Callbacks run on a thread of the device, one at a time for one lane. They must not block.
 ///   - Strings are UTF-8. Times are in nanoseconds, sizes in bytes.
-///   - A call that waits for something to come (fw_channel_take(), fw_receiver_receive()) says by
-///     its out-parameter that nothing came in time: that is no error.
+///   - fw_channel_take() and fw_receiver_receive() say by their out-parameter that nothing came in
+///     time: that is no error. Every other wait ends with kDeadlineExceeded, unless its header says
+///     otherwise.
 ///
 /// Each struct whose first field is `struct_size` may get fields at its end in later versions. The
 /// caller sets `struct_size` to sizeof(the struct) in every such struct that it passes, including a

@@ -114,6 +114,7 @@ FW_API fw_status* fw_channel_publish(fw_channel* channel, const char* name, cons
                                      const char* description);
 /// Opens the region that the peer published under `name`, and waits until it is published. Do not
 /// call this from a handler.
+/// @return kNotFound if it was not published in time
 FW_API fw_status* fw_channel_lookup(fw_channel* channel, const char* name, uint64_t timeout_ns,
                                     fw_remote** remote);
 /// Opens a peer's region by its descriptor. May wait for the peer: do not call it from a handler.

@@ -58,7 +58,8 @@ typedef struct fw_memory_stats {
 
 /// Opens a device.
 FW_API fw_status* fw_device_open(const fw_device_options* options, fw_device** device);
-/// Closes every channel, then the device, and frees the handle, even when it returns an error.
+/// Closes every channel, then the device, and frees the handle, even when it returns an error. The
+/// handles of channels, regions and all that came from the device stay the caller's to free.
 /// The one exception is a call inside a callback of the device: it returns kFailedPrecondition, and
 /// the handle stays valid.
 FW_API fw_status* fw_device_close(fw_device* device, uint64_t timeout_ns);
@@ -71,7 +72,8 @@ FW_API fw_status* fw_device_connect(fw_device* device, const char* endpoint, uin
 /// @return kDeadlineExceeded after the timeout; kCancelled when the device is closed.
 FW_API fw_status* fw_device_accept(fw_device* device, uint64_t timeout_ns, fw_channel** channel);
 
-/// Allocates send memory without a region, for allocators: 64-byte aligned, contents undefined.
+/// Allocates send memory without a region, for allocators: 64-byte aligned, contents undefined. It
+/// can be lent; what a peer opens by name is made by fw_device_region().
 /// @return NULL when the limit is reached, or in a forked child.
 FW_API void* fw_device_allocate(fw_device* device, uint64_t bytes);
 /// Frees `memory`. It must come from fw_device_allocate() of this device, and no peer may hold a

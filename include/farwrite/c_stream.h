@@ -1,5 +1,11 @@
 /// @file
 /// The C ABI: byte streams over a channel, as farwrite::stream::Streams.
+///
+/// A stream is open on both sides before either writes or finishes it: bytes for a stream that is
+/// not open end it. Once fw_streams_create() has taken the channel's notifications, the sides can
+/// tell each other so by names: each publishes a region after it has opened its streams
+/// (fw_channel_publish()), and looks that of the other side up before its first write. To end one,
+/// both sides finish it and read its end, and only then close the channel.
 #pragma once
 
 #include "farwrite/c_channel.h"
@@ -29,7 +35,9 @@ typedef struct fw_stream_options {
   uint64_t message_window;  ///< bytes of one stream in messages; both sides the same
   uint64_t write_bound;     ///< a write is done when so many bytes still wait
   uint64_t held;            ///< received bytes that may stay in the peer's memory
-  uint32_t polled;          ///< 1: the program delivers by fw_streams_poll()
+  /// 1: the program delivers by fw_streams_poll(). A thread of the streams that maps or reads what
+  /// the peer lent may call back as well, without waking what waits on the descriptor.
+  uint32_t polled;
 } fw_stream_options;
 
 /// Counts of all streams of a channel, as farwrite::stream::Stats.
@@ -47,8 +55,9 @@ typedef struct fw_stream_stats {
   uint64_t waits;            ///< times that a sender had bytes and had to wait for its peer
 } fw_stream_stats;
 
-/// Reports the bytes that a read took: of an ended stream none, or an error in `status`. The array
-/// is valid during the callback, its bytes until their leases are released.
+/// Reports what a read took: bytes; the end of the stream (`count` is 0 and `status` is NULL); or
+/// an error in `status`. The array is valid during the callback, its bytes until their leases are
+/// released. It may read again.
 typedef void (*fw_on_read)(void* context, const fw_status* status, const fw_slice* slices,
                            uint64_t count);
 
@@ -94,10 +103,12 @@ FW_API void fw_streams_release(fw_streams* streams);
 // A callback may release the stream. A stream that has ended, and a forked child, pass their error
 // to the callback.
 
-/// Sends slices behind all earlier ones. `done` is called once, perhaps in this call, as
-/// farwrite::stream::Stream::write() says. `release(owner)` is called once, from any thread, when
-/// no byte of the slices is needed any more, which may be before `done` or long after it; NULL for
-/// bytes that outlive the stream. If this call fails, neither is called.
+/// Sends slices behind all earlier ones. `done` is called once, perhaps in this call: when at most
+/// `write_bound` bytes still wait here, so that it is time for the next write, or with the error
+/// that ended the stream. `release(owner)` is called once, from any thread, when no byte of the
+/// slices is needed any more, which may be before `done` or long after it, and at the latest in
+/// fw_device_close(); fw_device_deallocate() is allowed in it. NULL for bytes that outlive the
+/// stream. If this call fails, neither is called.
 FW_API fw_status* fw_stream_write(fw_stream* stream, const fw_slice* slices, uint64_t count,
                                   void (*release)(void* owner), void* owner, fw_done done,
                                   void* context);
@@ -108,7 +119,7 @@ FW_API fw_status* fw_stream_read(fw_stream* stream, fw_on_read on_read, void* co
 FW_API fw_status* fw_stream_finish(fw_stream* stream, fw_done done, void* context);
 /// Ends both directions at once. This side's reads and writes fail with `code` and `reason`, the
 /// peer's with kUnavailable and `reason`. What was received and not read is dropped.
-/// @param code a number of farwrite::StatusCode above 0; any other means kCancelled
+/// @param code a fw_code above 0; any other means kCancelled
 /// @param reason the cause; NULL or "": a general one
 FW_API void fw_stream_abort(fw_stream* stream, int code, const char* reason);
 /// Frees the handle: fw_stream_abort(), unless both directions were finished and read.

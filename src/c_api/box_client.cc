@@ -86,7 +86,9 @@ fw_status* fw_box_create(fw_box_client* client, const fw_segment_spec* spec, int
                                                           {"segment", segment != nullptr}})) {
     return refused;
   }
-  const fw_segment_spec c = farwrite::c_api::taken(*spec);
+  const auto sized = farwrite::c_api::taken("fw_segment_spec", *spec);
+  if (!sized.ok()) return to_c(sized.status());
+  const fw_segment_spec& c = sized.value();
   if (fw_status* const refused = refuse_null(kOperation, {{"name", c.name != nullptr}})) {
     return refused;
   }

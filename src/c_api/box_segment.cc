@@ -114,7 +114,9 @@ fw_status* fw_segment_read(const fw_segment* segment, uint64_t offset, void* des
                            uint64_t bytes, const fw_read_options* options, fw_read_result* result) {
   farwrite::box::ReadOptions chosen;
   if (options != nullptr) {
-    const fw_read_options c = farwrite::c_api::taken(*options);
+    const auto sized = farwrite::c_api::taken("fw_read_options", *options);
+    if (!sized.ok()) return to_c(sized.status());
+    const fw_read_options& c = sized.value();
     if (c.by_chunk != 0) chosen.consistency = farwrite::box::Consistency::kChunk;
     chosen.min_version = c.min_version;
     chosen.epoch = c.epoch;
@@ -146,7 +148,9 @@ fw_status* fw_segment_post(fw_segment* segment, const fw_change* change,
                                                           {"completion", completion != nullptr}})) {
     return refused;
   }
-  const fw_change c = farwrite::c_api::taken(*change);
+  const auto sized = farwrite::c_api::taken("fw_change", *change);
+  if (!sized.ok()) return to_c(sized.status());
+  const fw_change& c = sized.value();
   if (fw_status* const refused =
           refuse_null(kOperation, {bytes_at("memory", c.memory, c.memory_bytes)})) {
     return refused;
@@ -155,6 +159,11 @@ fw_status* fw_segment_post(fw_segment* segment, const fw_change* change,
     return to_c(Status::error(StatusCode::kInvalidArgument, {kOperation},
                               "there is no operation " + std::to_string(c.operation),
                               "use a number of fw_operation"));
+  }
+  const bool takes_x = c.operation <= FW_AXPY || c.operation == FW_SWAP;
+  if (takes_x && c.memory == nullptr && c.x_key == 0) {
+    return to_c(Status::error(StatusCode::kInvalidArgument, {kOperation},
+                              "memory is NULL and x_key is 0", "give one of them"));
   }
   const auto update = segment->segment.post({.operation = static_cast<Operation>(c.operation),
                                              .offset = c.offset,

@@ -18,7 +18,9 @@ namespace {
 Result<ServerOptions> to_server_options(const fw_box_options* given) {
   ServerOptions options;
   if (given == nullptr) return options;
-  const fw_box_options c = farwrite::c_api::taken(*given);
+  const auto sized = farwrite::c_api::taken("fw_box_options", *given);
+  if (!sized.ok()) return sized.status();
+  const fw_box_options& c = sized.value();
   auto device = farwrite::c_api::to_options(c.device);
   if (!device.ok()) return device.status();
   options.device = *std::move(device);

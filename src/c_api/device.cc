@@ -30,7 +30,9 @@ void take_if_given(uint64_t given, Number& option) {
 Result<DeviceOptions> farwrite::c_api::to_options(const fw_device_options* given) {
   DeviceOptions options;
   if (given == nullptr) return options;
-  const fw_device_options c = taken(*given);
+  const auto sized = farwrite::c_api::taken("fw_device_options", *given);
+  if (!sized.ok()) return sized.status();
+  const fw_device_options& c = sized.value();
   if (c.listen != nullptr) {
     FARWRITE_RETURN_IF_ERROR(farwrite::core::set_keyword("listen", c.listen, options));
   }
@@ -53,7 +55,10 @@ Result<DeviceOptions> farwrite::c_api::to_options(const fw_device_options* given
   if (c.spin_ns != 0) options.spin = to_duration(c.spin_ns);
   take_if_given(c.pollers, options.pollers);
   take_if_given(c.lanes, options.lanes);
-  take_if_given(c.data_port, options.tcp.data_port);
+  if (c.data_port != 0) {
+    FARWRITE_RETURN_IF_ERROR(
+        farwrite::core::set_keyword("data_port", std::to_string(c.data_port), options));
+  }
   options.encrypt = c.encrypt != 0;
   if (c.name != nullptr) options.name = c.name;
   if (c.verbs != nullptr) {
@@ -154,7 +159,9 @@ uint64_t fw_device_metrics(const fw_device* device, char* buffer, uint64_t capac
 }
 
 void fw_copy(void* destination, const void* source, uint64_t bytes) {
-  farwrite::copy_bytes(destination, source, bytes);
+  if (destination != nullptr && source != nullptr) {
+    farwrite::copy_bytes(destination, source, bytes);
+  }
 }
 
 fw_status* fw_device_region(fw_device* device, uint64_t bytes, const char* kind,

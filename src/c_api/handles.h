@@ -128,7 +128,7 @@ inline fw_status* refuse_null(std::string_view operation, std::initializer_list<
     if (needed.given) continue;
     return to_c(Status::error(StatusCode::kInvalidArgument, {operation},
                               std::string(needed.name) + " is NULL",
-                              "pass what farwrite/c_api.h describes"));
+                              "pass what the header of that function describes"));
   }
   return nullptr;
 }
@@ -188,9 +188,14 @@ inline fw_status* outcome_now(const Completion& completion) {
 // The defaults, and what the caller has set; null: all defaults.
 Result<DeviceOptions> to_options(const fw_device_options* given);
 
-// The part of the caller's struct that it has, after the defaults of the rest.
+// The part of the caller's struct that it has, and zeros. `type` is its name in C.
 template <typename Struct>
-Struct taken(const Struct& given) {
+Result<Struct> taken(const char* type, const Struct& given) {
+  if (given.struct_size < sizeof(given.struct_size)) {
+    return Status::error(StatusCode::kInvalidArgument, {std::string("take a ") + type},
+                         "its struct_size is " + std::to_string(given.struct_size),
+                         std::string("set it to sizeof(") + type + ")");
+  }
   Struct known = {};
   std::memcpy(&known, &given, std::min(given.struct_size, sizeof(known)));
   return known;

@@ -3,6 +3,9 @@
 
 namespace {
 
+static_assert(FW_ERROR_END_OF_STREAM == static_cast<int>(farwrite::StatusCode::kEndOfStream));
+static_assert(FW_ERROR_FORKED == static_cast<int>(farwrite::StatusCode::kForked));
+
 const char* name_of(farwrite::StatusCode code) {
   using farwrite::StatusCode;
   switch (code) {

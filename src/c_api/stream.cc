@@ -29,10 +29,12 @@ void set_if_given(std::uint64_t given, std::uint64_t& option) {
   if (given != 0) option = given;
 }
 
-farwrite::stream::Options to_stream_options(const fw_stream_options* given) {
+Result<farwrite::stream::Options> to_stream_options(const fw_stream_options* given) {
   farwrite::stream::Options options;
   if (given == nullptr) return options;
-  const fw_stream_options c = farwrite::c_api::taken(*given);
+  const auto sized = farwrite::c_api::taken("fw_stream_options", *given);
+  if (!sized.ok()) return sized.status();
+  const fw_stream_options& c = sized.value();
   set_if_given(c.lend_from, options.lend_from);
   set_if_given(c.chunk, options.chunk);
   set_if_given(c.window, options.window);
@@ -93,10 +95,11 @@ fw_status* fw_streams_create(fw_device* device, fw_channel* channel,
     return refused;
   }
   if (fw_status* const refused = refuse_engine(channel, kOperation)) return refused;
-  const farwrite::stream::Options chosen = to_stream_options(options);
-  auto created = Streams::create(device->device, channel->channel, chosen);
+  const auto chosen = to_stream_options(options);
+  if (!chosen.ok()) return to_c(chosen.status());
+  auto created = Streams::create(device->device, channel->channel, chosen.value());
   if (!created.ok()) return to_c(created.status());
-  *streams = new fw_streams{*std::move(created), chosen.polled};
+  *streams = new fw_streams{*std::move(created), chosen.value().polled};
   return nullptr;
 }
 

@@ -74,7 +74,9 @@ Result<ReceiverOptions> to_receiver_options(const fw_receiver_options* given) {
   constexpr const char* kOperation = "open a tensor receiver";
   ReceiverOptions options;
   if (given == nullptr) return options;
-  const fw_receiver_options c = farwrite::c_api::taken(*given);
+  const auto sized = farwrite::c_api::taken("fw_receiver_options", *given);
+  if (!sized.ok()) return sized.status();
+  const fw_receiver_options& c = sized.value();
   if (c.kind > FW_EDGE_DYNAMIC) {
     return Status::error(StatusCode::kInvalidArgument, {kOperation},
                          std::to_string(c.kind) + " is no kind of edge", "use one of fw_edge_kind");

@@ -170,6 +170,9 @@ TEST_P(CAbiBox, ChangesAreAppliedInOrderAndRead) {
   EXPECT_EQ(code(fw_segment_read(segment, kBytes, part.data(), 4, &options, nullptr)),
             "kOutOfRange");
   EXPECT_EQ(released, 2u) << "an owner is let go of, whatever becomes of the read";
+  fw_change nothing = {};
+  nothing.operation = FW_WRITE;
+  EXPECT_EQ(apply(segment, nothing, "kInvalidArgument"), 0u) << "neither memory nor a segment";
   write.memory_bytes -= 4;
   write.length = kBytes;
   EXPECT_EQ(apply(segment, write, "kInvalidArgument"), 0u);

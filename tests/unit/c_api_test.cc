@@ -25,6 +25,25 @@ TEST(CAbiHeader, AShorterStructOfAnEarlierHeaderIsUnderstood) {
   EXPECT_EQ(code(fw_device_close(device, kHang)), "kOk");
 }
 
+// A size that was forgotten would select every default in silence.
+TEST(CAbiHeader, AStructWithoutItsSizeIsRefused) {
+  fw_device_options options = {};
+  options.listen = "127.0.0.1:0";
+  fw_device* device = nullptr;
+  for (const std::size_t size : {std::size_t{0}, std::size_t{4}}) {
+    options.struct_size = size;
+    fw_status* const status = fw_device_open(&options, &device);
+    EXPECT_NE(std::string(fw_status_message(status)).find("set it to sizeof(fw_device_options)"),
+              std::string::npos);
+    EXPECT_EQ(fw_status_code(status), FW_ERROR_INVALID_ARGUMENT);
+    fw_status_free(status);
+  }
+  options.struct_size = sizeof(options);
+  options.data_port = 70'000;
+  EXPECT_EQ(code(fw_device_open(&options, &device)), "kInvalidArgument");
+  EXPECT_EQ(device, nullptr);
+}
+
 TEST_F(CAbi, TellsWhoIsWho) {
   fw_identity self = {}, seen = {};
   self.struct_size = seen.struct_size = sizeof(fw_identity);
@@ -106,6 +125,7 @@ TEST_F(CAbi, RefusesToCloseInsideACallbackAndThenNothingHasChanged) {
 }
 
 TEST_F(CAbi, CopiesBytesOfAnySize) {
+  fw_copy(nullptr, "x", 1);
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{4097}, (std::size_t{3} << 20) + 5}) {
     std::string source(bytes, 'x');
     source.back() = 'y';
