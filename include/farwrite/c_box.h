@@ -251,7 +251,9 @@ FW_API fw_status* fw_segment_lease(const fw_segment* segment, uint64_t timeout_n
 /// The bytes that are current now, without a copy. They change under the reader.
 /// @return kUnsupported where the fabric cannot map the server's memory
 FW_API fw_status* fw_segment_view(const fw_segment* segment, fw_slice* slice);
-/// Ends the attachment and frees the handle. Leases stay valid.
+/// Ends the attachment and frees the handle. Leases stay valid. Waits of fw_segment_on_version()
+/// end with an error in this call, as in fw_box_client_close(); their callbacks must not free what
+/// is being freed.
 FW_API fw_status* fw_segment_detach(fw_segment* segment);
 /// Frees the segment for every client, and the handle. If it fails, the handle stays valid: call
 /// again, or fw_segment_detach().

@@ -124,7 +124,8 @@ FW_API fw_status* fw_channel_open(fw_channel* channel, const void* descriptor, u
 FW_API fw_status* fw_channel_flush(fw_channel* channel, fw_completion** completion);
 
 /// Stops serving, closes the channel as farwrite::Channel::close() does, and frees the handle, even
-/// when it returns an error. No callback runs after this returns. Lent memory stays valid.
+/// when it returns an error. No callback runs after this returns, except that of a
+/// fw_channel_take() in its own thread. Lent memory stays valid.
 ///
 /// After two errors the handle stays valid, and the caller must call again: kFailedPrecondition
 /// (called from a callback of the channel), and kDeadlineExceeded (a callback, or another thread's

@@ -48,9 +48,10 @@ typedef struct fw_tensor_handlers {
   void (*run_later)(uint64_t delay_ns, void (*work)(void* work_context), void* work_context);
 } fw_tensor_handlers;
 
-/// Serves the channel with an engine, instead of fw_channel_serve(). Tags of messages have 24 bits
-/// then. A peer that breaks the engine's protocol loses the channel: `on_end` gives the reason. All
-/// handlers are required.
+/// Serves the channel with an engine, instead of fw_channel_serve(), and before named edges or
+/// streams have it: of these four a channel has one. Tags of messages have 24 bits then. A peer
+/// that breaks the engine's protocol loses the channel: `on_end` gives the reason. All handlers are
+/// required.
 FW_API fw_status* fw_channel_serve_tensors(fw_channel* channel, const fw_tensor_handlers* handlers,
                                            void* context);
 /// Writes a tensor into a slot of the edge, if one is free, on `lane`. Never waits for the peer.

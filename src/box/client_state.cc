@@ -389,7 +389,7 @@ Status ClientState::close(std::chrono::nanoseconds timeout) {
       },
       deadline));
   closed_.store(true);
-  return views_.load() == 0 ? device_.close(timeout) : Status();
+  return views_.load() == 0 ? device_.close(deadline.remaining()) : Status();
 }
 
 }  // namespace farwrite::box

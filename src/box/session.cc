@@ -7,7 +7,6 @@
 
 #include "box/memory_used_up.h"
 #include "box/server_state.h"
-#include "box/settled.h"
 #include "core/log.h"
 #include "core/mutex.h"
 #include "core/with_memory.h"
@@ -147,7 +146,8 @@ void Session::handle(Arrival& arrival) {
       wait_name(request);
       return;
     case Verb::kAttachKey:
-      return attach(request.id, server_.table().attach(request.key));
+      attach(request.id, server_.table().attach(request.key));
+      return;
     case Verb::kDetach:
       detach(request.key);
       return;
@@ -192,68 +192,6 @@ std::shared_ptr<HostedSegment> Session::find(const Request& request) {
   if (segment.ok()) return *std::move(segment);
   refuse(request.id, segment.status());
   return nullptr;
-}
-
-void Session::create(const Arrival& arrival) {
-  SegmentSpec spec = arrival.request.spec;
-  if (arrival.lent.valid()) {
-    const Result<std::vector<std::byte>> text = copy_lent(arrival.lent, kMaxDescription);
-    if (!text.ok()) return refuse(arrival.request.id, text.status());
-    spec.description.assign(reinterpret_cast<const char*>(text.value().data()),
-                            text.value().size());
-  } else {
-    spec.description.assign(reinterpret_cast<const char*>(arrival.request.bytes.data()),
-                            arrival.request.bytes.size());
-  }
-  attach(arrival.request.id, server_.table().create(spec, arrival.request.creation));
-}
-
-void Session::attach(std::uint64_t request, const Result<std::shared_ptr<HostedSegment>>& found) {
-  if (!found.ok()) return refuse(request, found.status());
-  const std::shared_ptr<HostedSegment>& segment = found.value();
-  bool left = false;
-  bool first = false;
-  {
-    const core::Lock lock(mutex_);
-    left = left_;
-    if (!left) {
-      Attachment& attachment = attachments_[segment->key()];
-      attachment.segment = segment;
-      first = attachment.times++ == 0;
-    }
-  }
-  if (left) return server_.table().detach(segment);
-  reply_with(
-      {.id = request, .key = segment->key(), .version = segment->id(), .region = segment->state()},
-      encode_infos({server_.describe(*segment)}));
-  if (!first) return;
-  const std::uint64_t news =
-      segment->wait({.version = ~std::uint64_t{0}},
-                    [weak = weak_from_this(), key = segment->key()](const Result<VersionId>&) {
-                      if (const auto session = weak.lock()) session->reply({.id = 0, .key = key});
-                    });
-  const core::Lock lock(mutex_);
-  const auto attachment = attachments_.find(segment->key());
-  if (attachment != attachments_.end()) {
-    attachment->second.news = news;
-  } else {
-    segment->stop_waiting(news);
-  }
-}
-
-void Session::detach(std::uint64_t key) {
-  std::shared_ptr<HostedSegment> segment;
-  {
-    const core::Lock lock(mutex_);
-    const auto found = attachments_.find(key);
-    if (found == attachments_.end()) return;
-    segment = found->second.segment;
-    if (--found->second.times == 0) {
-      segment->stop_waiting(found->second.news);
-      attachments_.erase(found);
-    }
-  }
-  server_.table().detach(segment);
 }
 
 void Session::change(Arrival& arrival) {
@@ -332,7 +270,10 @@ bool Session::take_wait(std::uint64_t request) {
 }
 
 void Session::wait_name(const Request& request) {
-  if (request.number == 0) return attach(request.id, server_.table().attach(request.name));
+  if (request.number == 0) {
+    attach(request.id, server_.table().attach(request.name));
+    return;
+  }
   {
     const core::Lock lock(mutex_);
     waits_[request.id] = {};
@@ -464,36 +405,24 @@ void Session::refuse(std::uint64_t request, Status status) {
   reply({.id = request, .status = std::move(status)});
 }
 
-void Session::reply_with(Reply reply, std::vector<std::byte> body) {
+bool Session::reply_with(Reply reply, std::vector<std::byte> body) {
   if (body.size() <= inline_bytes(channel_.max_message_bytes())) {
     reply.body = std::move(body);
-    return this->reply(reply);
+    this->reply(reply);
+    return true;
   }
   std::optional<Workspace::Piece> piece = server_.workspace().try_take(body.size());
   if (!piece.has_value()) {
-    return refuse(reply.id,
-                  memory_used_up(server_.device(), "answer",
-                                 "an answer of " + std::to_string(body.size()) + " bytes"));
+    refuse(reply.id, memory_used_up(server_.device(), "answer",
+                                    "an answer of " + std::to_string(body.size()) + " bytes"));
+    return false;
   }
   std::memcpy(piece->bytes().data, body.data(), body.size());
   const auto held = std::make_shared<Workspace::Piece>(*std::move(piece));
   const std::vector<std::byte> message = reply.encode();
   const ByteView memory = held->bytes();
   static_cast<void>(channel_.lend({message.data(), message.size()}, memory, [held] {}));
-}
-
-Result<std::vector<std::byte>> Session::copy_lent(const RemoteRegion& lent, std::uint64_t most) {
-  if (lent.size() > most) {
-    return Status::error(StatusCode::kInvalidArgument, {.operation = "create a segment"},
-                         "the description has " + std::to_string(lent.size()) + " bytes",
-                         "use at most " + std::to_string(most));
-  }
-  const auto bytes = std::make_shared<std::vector<std::byte>>();
-  FARWRITE_RETURN_IF_ERROR(core::with_memory({.operation = "create a segment"}, "its description",
-                                             [&] { bytes->resize(lent.size()); }));
-  FARWRITE_RETURN_IF_ERROR(wait_until_done(channel_.read({bytes->data(), bytes->size()}, lent),
-                                           core::Deadline::never(), bytes, channel_.peer_name()));
-  return std::move(*bytes);
+  return true;
 }
 
 }  // namespace farwrite::box

@@ -75,7 +75,8 @@ class Session : public std::enable_shared_from_this<Session> {
   std::shared_ptr<HostedSegment> find(const Request& request);
   void create(const Arrival& arrival);
   // Answers a request with a segment that the table has attached for it, or with its error.
-  void attach(std::uint64_t request, const Result<std::shared_ptr<HostedSegment>>& found);
+  // False: the client was refused or has left, and has not attached it.
+  bool attach(std::uint64_t request, const Result<std::shared_ptr<HostedSegment>>& found);
   // Whether the request still waits: the caller answers it then.
   bool take_wait(std::uint64_t request);
   void answer_wait(std::uint64_t request, const Result<VersionId>& version);
@@ -96,7 +97,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void reply(const Reply& reply) { static_cast<void>(send(reply)); }
   void refuse(std::uint64_t request, Status status);
   // With the body lent if it is too long for a message.
-  void reply_with(Reply reply, std::vector<std::byte> body);
+  // False: there is no room for the body, and the client was told so.
+  bool reply_with(Reply reply, std::vector<std::byte> body);
   Result<std::vector<std::byte>> copy_lent(const RemoteRegion& lent, std::uint64_t most);
 
   ServerState& server_;

@@ -128,20 +128,21 @@ fw_status* fw_channel_take(fw_channel* channel, uint64_t timeout_ns, fw_handler 
                                               {"taken", taken != nullptr}})) {
     return refused;
   }
+  farwrite::Channel kept = channel->channel;  // the handle may go with the callback
   std::optional<Notification> came;
   if (timeout_ns == 0) {
-    auto tried = channel->channel.try_notification();
+    auto tried = kept.try_notification();
     if (!tried.ok()) return to_c(tried.status());
     came = *std::move(tried);
   } else {
-    auto waited = channel->channel.wait_notification(to_duration(timeout_ns));
+    auto waited = kept.wait_notification(to_duration(timeout_ns));
     const bool late = waited.status().code() == StatusCode::kDeadlineExceeded;
     if (!waited.ok() && !late) return to_c(waited.status());
     if (!late) came = *std::move(waited);
   }
   *taken = came.has_value() ? 1 : 0;
   if (!came.has_value()) return nullptr;
-  const fw_notification seen = to_c(channel->channel, *came);
+  const fw_notification seen = to_c(kept, *came);
   on_notification(context, &seen);
   return nullptr;
 }
@@ -251,9 +252,10 @@ fw_status* fw_channel_lookup(fw_channel* channel, const char* name, uint64_t tim
                                                                   {"remote", remote != nullptr}})) {
     return refused;
   }
-  auto found = channel->channel.lookup(name, to_duration(timeout_ns));
+  farwrite::Channel kept = channel->channel;
+  auto found = kept.lookup(name, to_duration(timeout_ns));
   if (!found.ok()) return to_c(found.status());
-  *remote = new fw_remote{channel->channel, *std::move(found)};
+  *remote = new fw_remote{std::move(kept), *std::move(found)};
   return nullptr;
 }
 
@@ -267,9 +269,10 @@ fw_status* fw_channel_open(fw_channel* channel, const void* descriptor, uint64_t
   }
   auto parsed = farwrite::RegionDescriptor::from_bytes({descriptor, bytes});
   if (!parsed.ok()) return to_c(parsed.status());
-  auto opened = channel->channel.open(*parsed, to_duration(timeout_ns));
+  farwrite::Channel kept = channel->channel;
+  auto opened = kept.open(*parsed, to_duration(timeout_ns));
   if (!opened.ok()) return to_c(opened.status());
-  *remote = new fw_remote{channel->channel, *std::move(opened)};
+  *remote = new fw_remote{std::move(kept), *std::move(opened)};
   return nullptr;
 }
 

@@ -107,7 +107,8 @@ fw_status* fw_device_connect(fw_device* device, const char* endpoint, uint64_t t
   if (!peer.ok()) return to_c(peer.status());
   auto connected = device->device.connect(*peer, to_duration(timeout_ns));
   if (!connected.ok()) return to_c(connected.status());
-  *channel = new fw_channel{*std::move(connected)};
+  *channel =
+      new fw_channel{.channel = *std::move(connected), .device_epoch = device->device.epoch()};
   return nullptr;
 }
 
@@ -118,7 +119,8 @@ fw_status* fw_device_accept(fw_device* device, uint64_t timeout_ns, fw_channel**
   }
   auto accepted = device->device.accept(to_duration(timeout_ns));
   if (!accepted.ok()) return to_c(accepted.status());
-  *channel = new fw_channel{*std::move(accepted)};
+  *channel =
+      new fw_channel{.channel = *std::move(accepted), .device_epoch = device->device.epoch()};
   return nullptr;
 }
 
@@ -204,6 +206,11 @@ fw_status* fw_device_register(fw_device* device, void* memory, uint64_t bytes, i
                                           bytes_at("memory", memory, bytes),
                                           {"registration", registration != nullptr}})) {
     return refused;
+  }
+  if (bytes > UINTPTR_MAX - reinterpret_cast<std::uintptr_t>(memory)) {
+    return to_c(Status::error(StatusCode::kInvalidArgument, {"register memory"},
+                              std::to_string(bytes) + " bytes reach behind the end of memory",
+                              "pass the size of the memory"));
   }
   auto registered = writable != 0
                         ? device->device.register_memory(farwrite::MutableByteView(memory, bytes))

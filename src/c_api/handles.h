@@ -37,6 +37,7 @@ struct fw_channel {
   std::shared_ptr<farwrite::transfer::EngineUser> user = nullptr;  // null without an engine
   std::shared_ptr<farwrite::transfer::Engine> engine = nullptr;    // likewise
   farwrite::core::ForkGuard fork_guard = {};
+  std::uint64_t device_epoch = 0;  // of the device that made it; 0 if that is not known
 
   // Null without an engine, and in a forked child, where the engine's locks may be held for ever.
   farwrite::transfer::Engine* usable_engine() const {
@@ -185,13 +186,22 @@ inline fw_status* outcome_now(const Completion& completion) {
   return completion.done() ? to_c(completion.wait()) : nullptr;
 }
 
+// The refusal of a channel of another device, or NULL.
+inline fw_status* refuse_other_device(const fw_channel* channel, const fw_device* device,
+                                      std::string_view operation) {
+  if (channel->device_epoch == 0 || channel->device_epoch == device->device.epoch()) return nullptr;
+  return to_c(Status::error(StatusCode::kInvalidArgument, {operation},
+                            "the channel is not of this device", "pass the channel's own device"));
+}
+
 // The defaults, and what the caller has set; null: all defaults.
 Result<DeviceOptions> to_options(const fw_device_options* given);
 
 // The part of the caller's struct that it has, and zeros. `type` is its name in C.
 template <typename Struct>
 Result<Struct> taken(const char* type, const Struct& given) {
-  if (given.struct_size < sizeof(given.struct_size)) {
+  // Every struct is as long as so many of these, so no size ends inside a field.
+  if (given.struct_size == 0 || given.struct_size % sizeof(given.struct_size) != 0) {
     return Status::error(StatusCode::kInvalidArgument, {std::string("take a ") + type},
                          "its struct_size is " + std::to_string(given.struct_size),
                          std::string("set it to sizeof(") + type + ")");

@@ -151,12 +151,19 @@ fw_status* fw_channel_serve_tensors(fw_channel* channel, const fw_tensor_handler
     const Status taken = engine->take(std::move(notification));
     if (taken.code() == StatusCode::kProtocolError) engine->refuse_peer(taken);
   });
-  if (status.ok()) {
+  const bool is_served = status.ok();
+  if (is_served) {
     status = channel->channel.on_end(
         [engine, on_end = handlers->on_end, context](bool good_order, const Status& reason) {
           engine->close();
           on_end(context, good_order ? 1 : 0, reason.message().c_str());
         });
+  }
+  if (!status.ok()) {
+    // As it was before.
+    if (is_served) (void)channel->channel.on_notification(nullptr);
+    channel->engine = nullptr;
+    channel->user = nullptr;
   }
   return to_c(std::move(status));
 }

@@ -95,6 +95,10 @@ fw_status* fw_streams_create(fw_device* device, fw_channel* channel,
     return refused;
   }
   if (fw_status* const refused = refuse_engine(channel, kOperation)) return refused;
+  if (fw_status* const refused =
+          farwrite::c_api::refuse_other_device(channel, device, kOperation)) {
+    return refused;
+  }
   const auto chosen = to_stream_options(options);
   if (!chosen.ok()) return to_c(chosen.status());
   auto created = Streams::create(device->device, channel->channel, chosen.value());

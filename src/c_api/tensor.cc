@@ -207,6 +207,10 @@ fw_status* fw_sender_open(fw_device* device, fw_channel* channel, const char* na
     return refused;
   }
   if (fw_status* const refused = refuse_engine(channel, kOperation)) return refused;
+  if (fw_status* const refused =
+          farwrite::c_api::refuse_other_device(channel, device, kOperation)) {
+    return refused;
+  }
   auto opened = TensorSender::open(device->device, channel->channel, name, to_duration(timeout_ns));
   if (!opened.ok()) return to_c(opened.status());
   *sender = new fw_sender{*std::move(opened)};

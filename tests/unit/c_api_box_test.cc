@@ -354,7 +354,16 @@ TEST_P(CAbiBox, MemoryOfTheClientIsASourceAndBadNumbersAreRefused) {
   odd.type = 7;
   EXPECT_EQ(code(fw_box_create(client_, &odd, 0, &none)), "kInvalidArgument");
   EXPECT_EQ(none, nullptr);
+  // There is no room for the answer, so nothing was made.
+  const std::string long_text((32 << 20) - 1, 'd');
+  odd = spec("described");
+  odd.description = long_text.c_str();
+  EXPECT_EQ(code(fw_box_create(client_, &odd, 0, &none)), "kResourceExhausted");
+  EXPECT_EQ(code(fw_box_attach(client_, "described", 0, &none)), "kNotFound");
+  EXPECT_EQ(none, nullptr);
   std::array<std::int32_t, 2> to = {1, 2};
+  EXPECT_EQ(code(fw_add_scaled(FW_INT32, to.data(), to.data(), {1, 3, 0}, std::uint64_t{1} << 62)),
+            "kInvalidArgument");
   const std::array<std::int32_t, 2> from = {10, 20};
   EXPECT_EQ(code(fw_add_scaled(FW_INT32, to.data(), from.data(), {1, 3, 0}, 2)), "kOk");
   EXPECT_EQ(to, (std::array<std::int32_t, 2>{31, 62}));

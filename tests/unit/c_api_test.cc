@@ -30,7 +30,8 @@ TEST(CAbiHeader, AStructWithoutItsSizeIsRefused) {
   fw_device_options options = {};
   options.listen = "127.0.0.1:0";
   fw_device* device = nullptr;
-  for (const std::size_t size : {std::size_t{0}, std::size_t{4}}) {
+  // Of none, and in the middle of a pointer.
+  for (const std::size_t size : {std::size_t{0}, std::size_t{4}, std::size_t{12}}) {
     options.struct_size = size;
     fw_status* const status = fw_device_open(&options, &device);
     EXPECT_NE(std::string(fw_status_message(status)).find("set it to sizeof(fw_device_options)"),
@@ -100,6 +101,47 @@ TEST_F(CAbi, AcceptsEveryKindOfToken) {
   options.open_elsewhere = 1;
   ASSERT_EQ(code(fw_device_open(&options, &device)), "kOk");
   EXPECT_EQ(code(fw_device_close(device, kHang)), "kOk");
+}
+
+TEST_F(CAbi, AnEngineThatIsRefusedLeavesTheChannelAsItWas) {
+  struct Seen {
+    fw_channel* channel;
+    std::atomic<int> refused{0};
+  } seen{far_.channel};
+  const fw_handler serves = [](void* context, const fw_notification*) {
+    auto& self = *static_cast<Seen*>(context);
+    fw_tensor_handlers all = {};
+    all.struct_size = sizeof(all);
+    all.on_message = [](void*, const fw_notification*) {};
+    all.on_end = [](void*, int, const char*) {};
+    all.on_landing = [](void*, const fw_landing* landing) { fw_landed_release(landing->landed); };
+    all.on_slot = [](int) {};
+    all.run_later = [](std::uint64_t, void (*)(void*), void*) {};
+    EXPECT_EQ(code(fw_channel_serve_tensors(self.channel, &all, nullptr)), "kFailedPrecondition");
+    EXPECT_EQ(code(fw_channel_notify(self.channel, 7, 0)), "kOk") << "there is no engine";
+    ++self.refused;
+  };
+  ASSERT_EQ(code(fw_channel_serve(far_.channel, serves, nullptr, &seen)), "kOk");
+  ASSERT_EQ(serve(near_), "kOk");
+  for (std::uint32_t round = 1; round <= 2; ++round) {
+    ASSERT_EQ(code(fw_channel_send(near_.channel, "m", 1, 0, 0)), "kOk");
+    ASSERT_TRUE(eventually([&] { return seen.refused == static_cast<int>(round); }));
+  }
+  ASSERT_TRUE(eventually([&] { return near_.notifications == 2; }));
+  EXPECT_EQ(near_.tags, (std::vector<std::uint32_t>{7, 7}));
+  EXPECT_EQ(code(fw_channel_close(far_.channel, kHang)), "kOk");  // the context lives here
+  far_.channel = nullptr;
+}
+
+TEST_F(CAbi, AnotherDevicesChannelIsRefused) {
+  fw_sender* sender = nullptr;
+  fw_streams* streams = nullptr;
+  EXPECT_EQ(code(fw_sender_open(far_.device, near_.channel, "edge", 0, &sender)),
+            "kInvalidArgument");
+  EXPECT_EQ(code(fw_streams_create(near_.device, far_.channel, nullptr, &streams)),
+            "kInvalidArgument");
+  EXPECT_EQ(sender, nullptr);
+  EXPECT_EQ(streams, nullptr);
 }
 
 TEST_F(CAbi, RefusesToCloseInsideACallbackAndThenNothingHasChanged) {

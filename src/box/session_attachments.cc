@@ -1,0 +1,109 @@
+// What a client has attached, and what it makes.
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "box/hosted_segment.h"
+#include "box/messages.h"
+#include "box/segment_table.h"
+#include "box/server_state.h"
+#include "box/session.h"
+#include "box/settled.h"
+#include "core/deadline.h"
+#include "core/with_memory.h"
+
+namespace farwrite::box {
+
+void Session::create(const Arrival& arrival) {
+  SegmentSpec spec = arrival.request.spec;
+  if (arrival.lent.valid()) {
+    const Result<std::vector<std::byte>> text = copy_lent(arrival.lent, kMaxDescription);
+    if (!text.ok()) return refuse(arrival.request.id, text.status());
+    spec.description.assign(reinterpret_cast<const char*>(text.value().data()),
+                            text.value().size());
+  } else {
+    spec.description.assign(reinterpret_cast<const char*>(arrival.request.bytes.data()),
+                            arrival.request.bytes.size());
+  }
+  const Result<std::shared_ptr<HostedSegment>> made =
+      server_.table().create(spec, arrival.request.creation);
+  if (attach(arrival.request.id, made) || !made.ok()) return;
+  // Nothing knows of what was made for a client that was refused.
+  if (arrival.request.creation == Creation::kExclusive) {
+    static_cast<void>(server_.table().free(made.value()));
+  }
+}
+
+bool Session::attach(std::uint64_t request, const Result<std::shared_ptr<HostedSegment>>& found) {
+  if (!found.ok()) {
+    refuse(request, found.status());
+    return false;
+  }
+  const std::shared_ptr<HostedSegment>& segment = found.value();
+  bool left = false;
+  bool first = false;
+  {
+    const core::Lock lock(mutex_);
+    left = left_;
+    if (!left) {
+      Attachment& attachment = attachments_[segment->key()];
+      attachment.segment = segment;
+      first = attachment.times++ == 0;
+    }
+  }
+  if (left) {
+    server_.table().detach(segment);
+    return false;
+  }
+  const bool told = reply_with(
+      {.id = request, .key = segment->key(), .version = segment->id(), .region = segment->state()},
+      encode_infos({server_.describe(*segment)}));
+  if (!told) detach(segment->key());
+  if (!told || !first) return told;
+  const std::uint64_t news =
+      segment->wait({.version = ~std::uint64_t{0}},
+                    [weak = weak_from_this(), key = segment->key()](const Result<VersionId>&) {
+                      if (const auto session = weak.lock()) session->reply({.id = 0, .key = key});
+                    });
+  const core::Lock lock(mutex_);
+  const auto attachment = attachments_.find(segment->key());
+  if (attachment != attachments_.end()) {
+    attachment->second.news = news;
+  } else {
+    segment->stop_waiting(news);
+  }
+  return true;
+}
+
+void Session::detach(std::uint64_t key) {
+  std::shared_ptr<HostedSegment> segment;
+  {
+    const core::Lock lock(mutex_);
+    const auto found = attachments_.find(key);
+    if (found == attachments_.end()) return;
+    segment = found->second.segment;
+    if (--found->second.times == 0) {
+      segment->stop_waiting(found->second.news);
+      attachments_.erase(found);
+    }
+  }
+  server_.table().detach(segment);
+}
+
+Result<std::vector<std::byte>> Session::copy_lent(const RemoteRegion& lent, std::uint64_t most) {
+  if (lent.size() > most) {
+    return Status::error(StatusCode::kInvalidArgument, {.operation = "create a segment"},
+                         "the description has " + std::to_string(lent.size()) + " bytes",
+                         "use at most " + std::to_string(most));
+  }
+  const auto bytes = std::make_shared<std::vector<std::byte>>();
+  FARWRITE_RETURN_IF_ERROR(core::with_memory({.operation = "create a segment"}, "its description",
+                                             [&] { bytes->resize(lent.size()); }));
+  FARWRITE_RETURN_IF_ERROR(wait_until_done(channel_.read({bytes->data(), bytes->size()}, lent),
+                                           core::Deadline::never(), bytes, channel_.peer_name()));
+  return std::move(*bytes);
+}
+
+}  // namespace farwrite::box
