@@ -111,7 +111,11 @@ void Incoming::fail(const Status& reason, bool dropped) {
   std::deque<Arrival> arrivals;
   {
     const core::Lock lock(mutex_);
-    if (failed_.ok()) failed_ = reason;
+    // What came whole, up to its end, is read whatever becomes of the channel.
+    const bool came_whole =
+        ended_ && !dropped && arrivals_.empty() &&
+        std::all_of(pieces_.begin(), pieces_.end(), [](const auto& piece) { return piece->ready; });
+    if (failed_.ok() && !came_whole) failed_ = reason;
     arrivals.swap(arrivals_);
     if (dropped) {
       pieces.swap(pieces_);
