@@ -179,18 +179,13 @@ TEST_P(CAbiStream, TheEndComesBehindTheLastByte) {
 TEST_P(CAbiStream, WhatCameWholeIsReadToItsEndAfterTheChannelHasEnded) {
   open();
   ASSERT_EQ(write({"all"}), "kOk");
-  StreamLog finished, answered, end;
+  StreamLog finished;
   ASSERT_EQ(code(fw_stream_finish(near_stream_, StreamLog::on_done, &finished)), "kOk");
   ASSERT_TRUE(read_up_to(3));
-  // Once near knows that far has all, far's stream has the end, though nothing has read it.
-  ASSERT_TRUE(eventually([&] { return finished.done == 1; }));
-  EXPECT_EQ(finished.error_of_done(), "");
-  ASSERT_EQ(code(fw_stream_finish(far_stream_, StreamLog::on_done, &answered)), "kOk");
-  ASSERT_EQ(code(fw_stream_read(near_stream_, StreamLog::on_read, &end)), "kOk");
-  ASSERT_TRUE(eventually([&] { return end.ends == 1 && answered.done == 1; }));
+  ASSERT_TRUE(eventually([&] { return finished.done == 1; }));  // far has the end, and not read it
   ASSERT_EQ(code(fw_channel_close(std::exchange(near_.channel, nullptr), kHang)), "kOk");
   ASSERT_TRUE(eventually([&] { return fw_channel_state(far_.channel) == FW_PEER_CLOSED; }));
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // until the stream has heard of it
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // until the stream knows
   ASSERT_EQ(code(fw_stream_read(far_stream_, StreamLog::on_read, &read_)), "kOk");
   EXPECT_TRUE(eventually([&] { return read_.ends == 1; }));
   EXPECT_EQ(read_.error_of_read(), "");
