@@ -424,7 +424,8 @@ class FARWRITE_API Server {
   /// publisher in the server's process makes one copy and no more. End it with commit() or drop().
   Result<Draft> draft(std::uint64_t key);
   /// Makes the draft current, and returns the version that it became. `new_epoch` as in Change.
-  /// With a `fence`, kNotFound if there is no segment of that key (Change::y_key).
+  /// With a `fence`, kNotFound if there is no segment of that key (Change::y_key). This ends the
+  /// draft, even when it fails. kFailedPrecondition for a draft that was committed or dropped.
   Result<std::uint64_t> commit(const Draft& draft, bool new_epoch = false, std::uint64_t fence = 0);
   /// Gives the draft back unused.
   void drop(const Draft& draft);

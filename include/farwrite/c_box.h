@@ -3,7 +3,7 @@
 /// in farwrite/box.h; here are shapes, ownership and threads.
 #pragma once
 
-#include "farwrite/c_stream.h"
+#include "farwrite/c_device.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -184,6 +184,7 @@ FW_API fw_status* fw_box_connect(const char* endpoint, const fw_device_options* 
 FW_API fw_status* fw_box_create(fw_box_client* client, const fw_segment_spec* spec,
                                 int open_or_create, fw_segment** segment);
 /// Attaches the segment of that name; waits until another process creates it.
+/// @return kNotFound if none did in time
 FW_API fw_status* fw_box_attach(fw_box_client* client, const char* name, uint64_t timeout_ns,
                                 fw_segment** segment);
 /// Attaches the segment of that key.

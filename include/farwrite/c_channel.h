@@ -15,8 +15,7 @@ typedef struct fw_notification {
   uint32_t lane;           ///< the lane that it came on
   const void* message;     ///< valid during the callback
   uint64_t message_bytes;  ///< 0 for a notification without a message
-  fw_remote*
-      lent;  ///< memory that the peer lent with the message, or NULL; the handler releases it
+  fw_remote* lent;         ///< memory that came with the message, or NULL; the handler releases it
 } fw_notification;
 
 /// Receives one notification. `notification` is valid during the callback.
@@ -53,8 +52,8 @@ FW_API uint32_t fw_channel_lanes(const fw_channel* channel);
 FW_API const char* fw_channel_service(const fw_channel* channel);
 /// Returns 1 if the traffic leaves the host and is encrypted.
 FW_API int fw_channel_encrypted(const fw_channel* channel);
-/// The peer's state now; FW_PEER_CLOSED for NULL.
-FW_API fw_peer_state fw_channel_state(const fw_channel* channel);
+/// The peer's state now, a fw_peer_state; FW_PEER_CLOSED for NULL.
+FW_API uint32_t fw_channel_state(const fw_channel* channel);
 /// Returns 1 if the fabric maps the peer's memory: lent memory is then used without a copy.
 FW_API int fw_channel_maps(const fw_channel* channel);
 
@@ -85,7 +84,7 @@ FW_API fw_status* fw_channel_arm(fw_channel* channel, int* armed);
 /// fw_channel_arm() at the end of the loop.
 FW_API void fw_channel_disarm(fw_channel* channel);
 /// Sends a notification without bytes, behind earlier ones of its lane. Never waits for the peer.
-/// kInvalidArgument on a channel with the engine of slots.h.
+/// kInvalidArgument on a channel with the engine of c_slots.h.
 FW_API fw_status* fw_channel_notify(fw_channel* channel, uint32_t tag, uint32_t lane);
 /// Queues a message behind earlier ones of its lane. Never waits for the peer.
 FW_API fw_status* fw_channel_send(fw_channel* channel, const void* message, uint64_t bytes,

@@ -1,6 +1,6 @@
 /// @file
-/// The C ABI: memory that peers reach (fw_region), a peer's memory (fw_remote), and the user's
-/// memory that adapters know (fw_registration).
+/// The C ABI: memory that peers reach (fw_region), a peer's memory (fw_remote), the user's memory
+/// that adapters know (fw_registration), and bytes with what keeps them valid (fw_slice).
 #pragma once
 
 #include "farwrite/c_completion.h"
@@ -13,6 +13,15 @@ typedef struct fw_region fw_region;  ///< memory that peers reach; freed by fw_r
 typedef struct fw_remote fw_remote;  ///< a peer's memory; freed by fw_remote_release()
 /// Memory that adapters have registered; freed by fw_registration_release().
 typedef struct fw_registration fw_registration;
+typedef struct fw_lease fw_lease;  ///< what keeps bytes valid; freed by fw_lease_release()
+
+/// Bytes that a stream or a box hands out, or that a stream sends.
+typedef struct fw_slice {
+  const void* data;  ///< the first byte
+  uint64_t bytes;    ///< their number
+  /// Of received bytes: what keeps them valid, for the program to release. Ignored in a write.
+  fw_lease* lease;
+} fw_slice;
 
 /// The most bytes of the head of fw_remote_write_notify().
 #define FW_MAX_HEAD_BYTES 512
@@ -81,6 +90,9 @@ FW_API void fw_remote_release(fw_remote* remote);
 FW_API int fw_registration_has_effect(const fw_registration* registration);
 /// Ends the registration. Transfers in flight keep what they use.
 FW_API void fw_registration_release(fw_registration* registration);
+
+/// Ends what keeps bytes valid. From any thread. NULL is allowed.
+FW_API void fw_lease_release(fw_lease* lease);
 
 #ifdef __cplusplus
 }

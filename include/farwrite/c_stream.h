@@ -16,15 +16,6 @@ extern "C" {
 
 typedef struct fw_streams fw_streams;  ///< all streams of a channel; freed by fw_streams_release()
 typedef struct fw_stream fw_stream;    ///< one end of a stream; freed by fw_stream_release()
-typedef struct fw_lease fw_lease;      ///< what keeps bytes valid; freed by fw_lease_release()
-
-/// Bytes of a stream.
-typedef struct fw_slice {
-  const void* data;  ///< the first byte
-  uint64_t bytes;    ///< their number
-  /// Of received bytes: what keeps them valid, for the program to release. Ignored in a write.
-  fw_lease* lease;
-} fw_slice;
 
 /// Options of fw_streams_create(), as farwrite::stream::Options. Zero selects the default.
 typedef struct fw_stream_options {
@@ -35,9 +26,10 @@ typedef struct fw_stream_options {
   uint64_t message_window;  ///< bytes of one stream in messages; both sides the same
   uint64_t write_bound;     ///< a write is done when so many bytes still wait
   uint64_t held;            ///< received bytes that may stay in the peer's memory
-  /// 1: the program delivers by fw_streams_poll(). A thread of the streams that maps or reads what
-  /// the peer lent may call back as well, without waking what waits on the descriptor.
+  /// 1: the program delivers by fw_streams_poll(). The thread that maps or reads memory of the peer
+  /// may also call `on_read`. It does not wake an event loop that waits on the descriptor.
   uint32_t polled;
+  uint32_t reserved;  ///< 0
 } fw_stream_options;
 
 /// Counts of all streams of a channel, as farwrite::stream::Stats.
@@ -61,13 +53,10 @@ typedef struct fw_stream_stats {
 typedef void (*fw_on_read)(void* context, const fw_status* status, const fw_slice* slices,
                            uint64_t count);
 
-/// Ends what keeps bytes valid. From any thread. NULL is allowed.
-FW_API void fw_lease_release(fw_lease* lease);
-
 // --- All streams of a channel.
 
 /// Takes the notifications of the channel over. The channel's handle stays the caller's, who closes
-/// it; that ends the streams. kInvalidArgument on a channel with the engine of slots.h.
+/// it; that ends the streams. kInvalidArgument on a channel with the engine of c_slots.h.
 /// @param device the device of the channel
 /// @param options NULL: the defaults
 FW_API fw_status* fw_streams_create(fw_device* device, fw_channel* channel,

@@ -2,7 +2,7 @@
 /// The C ABI: tensors over named edges, as farwrite::TensorSender and farwrite::TensorReceiver.
 ///
 /// The edges take every notification of their channel: do not serve it, or take its notifications.
-/// A channel with the engine of slots.h has no named edges.
+/// A channel with the engine of c_slots.h has no named edges.
 #pragma once
 
 #include "farwrite/c_channel.h"
@@ -103,7 +103,7 @@ typedef struct fw_tensor_stats {
 // --- Receiver.
 
 /// Opens the receiving end of the edge `name`. Does not wait for the sender. kInvalidArgument on a
-/// channel with the engine of slots.h.
+/// channel with the engine of c_slots.h.
 /// @param options NULL: a dynamic edge
 FW_API fw_status* fw_receiver_open(fw_channel* channel, const char* name,
                                    const fw_receiver_options* options, fw_receiver** receiver);

@@ -34,10 +34,10 @@ constexpr std::chrono::nanoseconds kTidyEvery = std::chrono::seconds(1);
 DeviceOptions device_options(const ServerOptions& options) {
   DeviceOptions device = options.device;
   if (device.name.empty()) device.name = "box";
-  const std::uint64_t steps = options.memory / kMemoryStep;
-  const std::uint64_t limit = steps * kMemoryStep;
-  const bool fits = limit == options.memory || limit > ~std::uint64_t{0} - kMemoryStep;
-  device.send_limit = std::max(fits ? limit : limit + kMemoryStep, kMemoryStep);
+  constexpr std::uint64_t kMost = ~std::uint64_t{0} / kMemoryStep * kMemoryStep;
+  const std::uint64_t memory = std::min(options.memory, kMost);
+  const std::uint64_t limit = (memory + kMemoryStep - 1) / kMemoryStep * kMemoryStep;
+  device.send_limit = std::max(limit, kMemoryStep);
   // What one client may hold is bounded by the buffers; it holds some of them several times.
   device.send_limit_per_peer = std::numeric_limits<std::uint64_t>::max();
   return device;

@@ -30,8 +30,9 @@ void Session::create(const Arrival& arrival) {
   const Result<std::shared_ptr<HostedSegment>> made =
       server_.table().create(spec, arrival.request.creation);
   if (attach(arrival.request.id, made) || !made.ok()) return;
-  // Nothing knows of what was made for a client that was refused.
-  if (arrival.request.creation == Creation::kExclusive) {
+  // It was made for this client, which was refused. A client that waited for the name may have it.
+  const bool is_new = arrival.request.creation == Creation::kExclusive;
+  if (is_new && server_.describe(*made.value()).attached == 0) {
     static_cast<void>(server_.table().free(made.value()));
   }
 }

@@ -15,6 +15,7 @@ using farwrite::box::Creation;
 using farwrite::box::Segment;
 using farwrite::box::SegmentInfo;
 using farwrite::box::SegmentSpec;
+using farwrite::c_api::hand_out;
 using farwrite::c_api::refuse_null;
 using farwrite::c_api::to_c;
 using farwrite::c_api::to_duration;
@@ -23,7 +24,7 @@ using farwrite::c_api::to_spec;
 namespace {
 
 // Takes the attached segment over.
-fw_status* hand_out(farwrite::Result<Segment> attached, fw_segment** segment) {
+fw_status* hand_out_segment(farwrite::Result<Segment> attached, fw_segment** segment) {
   if (!attached.ok()) return to_c(attached.status());
   Segment& made = *attached;
   const fw_segment_spec spec = to_spec(made.info().spec);
@@ -72,10 +73,7 @@ fw_status* fw_box_connect(const char* endpoint, const fw_device_options* device,
   ClientOptions options;
   options.device = *std::move(chosen);
   if (timeout_ns != 0) options.timeout = to_duration(timeout_ns);
-  auto connected = Client::connect(server.value(), options);
-  if (!connected.ok()) return to_c(connected.status());
-  *client = new fw_box_client{*std::move(connected)};
-  return nullptr;
+  return hand_out(Client::connect(server.value(), options), client);
 }
 
 fw_status* fw_box_create(fw_box_client* client, const fw_segment_spec* spec, int open_or_create,
@@ -105,9 +103,10 @@ fw_status* fw_box_create(fw_box_client* client, const fw_segment_spec* spec, int
   if (c.description != nullptr) wanted.description = c.description;
   if (c.buffers != 0) wanted.buffers = c.buffers;
   wanted.temporary = c.temporary != 0;
-  return hand_out(client->client.create(
-                      wanted, open_or_create != 0 ? Creation::kOpenOrCreate : Creation::kExclusive),
-                  segment);
+  return hand_out_segment(
+      client->client.create(wanted,
+                            open_or_create != 0 ? Creation::kOpenOrCreate : Creation::kExclusive),
+      segment);
 }
 
 fw_status* fw_box_attach(fw_box_client* client, const char* name, uint64_t timeout_ns,
@@ -118,7 +117,7 @@ fw_status* fw_box_attach(fw_box_client* client, const char* name, uint64_t timeo
                                            {"segment", segment != nullptr}})) {
     return refused;
   }
-  return hand_out(client->client.attach(name, to_duration(timeout_ns)), segment);
+  return hand_out_segment(client->client.attach(name, to_duration(timeout_ns)), segment);
 }
 
 fw_status* fw_box_attach_key(fw_box_client* client, uint64_t key, fw_segment** segment) {
@@ -126,7 +125,7 @@ fw_status* fw_box_attach_key(fw_box_client* client, uint64_t key, fw_segment** s
           "attach a segment", {{"client", client != nullptr}, {"segment", segment != nullptr}})) {
     return refused;
   }
-  return hand_out(client->client.attach(key), segment);
+  return hand_out_segment(client->client.attach(key), segment);
 }
 
 fw_status* fw_box_list(fw_box_client* client, const char* name,
@@ -158,10 +157,7 @@ fw_status* fw_box_allocate(fw_box_client* client, uint64_t bytes, fw_region** re
           refuse_null("allocate", {{"client", client != nullptr}, {"region", region != nullptr}})) {
     return refused;
   }
-  auto allocated = client->client.allocate(bytes);
-  if (!allocated.ok()) return to_c(allocated.status());
-  *region = new fw_region{*std::move(allocated)};
-  return nullptr;
+  return hand_out(client->client.allocate(bytes), region);
 }
 
 const char* fw_box_server_name(const fw_box_client* client) {

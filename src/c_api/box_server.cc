@@ -9,6 +9,7 @@ using farwrite::StatusCode;
 using farwrite::box::Draft;
 using farwrite::box::Server;
 using farwrite::box::ServerOptions;
+using farwrite::c_api::hand_out;
 using farwrite::c_api::refuse_null;
 using farwrite::c_api::to_c;
 using farwrite::c_api::to_duration;
@@ -24,8 +25,8 @@ Result<ServerOptions> to_server_options(const fw_box_options* given) {
   auto device = farwrite::c_api::to_options(c.device);
   if (!device.ok()) return device.status();
   options.device = *std::move(device);
-  if (c.memory != 0) options.memory = c.memory;
-  if (c.pool != 0) options.pool = c.pool;
+  farwrite::c_api::take_if_given(c.memory, options.memory);
+  farwrite::c_api::take_if_given(c.pool, options.pool);
   options.threads = c.threads;
   options.restore = c.restore != 0;
   if (c.snapshot_directory != nullptr) options.snapshot_directory = c.snapshot_directory;
@@ -45,10 +46,7 @@ fw_status* fw_box_serve(const fw_box_options* options, fw_box_server** server) {
   }
   const auto chosen = to_server_options(options);
   if (!chosen.ok()) return to_c(chosen.status());
-  auto served = Server::serve(chosen.value());
-  if (!served.ok()) return to_c(served.status());
-  *server = new fw_box_server{*std::move(served)};
-  return nullptr;
+  return hand_out(Server::serve(chosen.value()), server);
 }
 
 void fw_box_server_endpoint(const fw_box_server* server, char endpoint[FW_NAME_BYTES]) {

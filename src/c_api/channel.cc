@@ -12,6 +12,7 @@ using farwrite::PeerState;
 using farwrite::Status;
 using farwrite::StatusCode;
 using farwrite::c_api::bytes_at;
+using farwrite::c_api::hand_out;
 using farwrite::c_api::outcome_now;
 using farwrite::c_api::refuse_null;
 using farwrite::c_api::to_c;
@@ -72,19 +73,14 @@ int fw_channel_encrypted(const fw_channel* channel) {
   return channel != nullptr && channel->channel.peer().encrypted ? 1 : 0;
 }
 
-fw_peer_state fw_channel_state(const fw_channel* channel) {
+static_assert(FW_PEER_ALIVE == static_cast<int>(PeerState::kAlive) &&
+              FW_PEER_SILENT == static_cast<int>(PeerState::kSilent) &&
+              FW_PEER_CLOSED == static_cast<int>(PeerState::kClosed) &&
+              FW_PEER_DEAD == static_cast<int>(PeerState::kDead));
+
+uint32_t fw_channel_state(const fw_channel* channel) {
   if (channel == nullptr) return FW_PEER_CLOSED;
-  switch (channel->channel.peer_state()) {
-    case PeerState::kAlive:
-      return FW_PEER_ALIVE;
-    case PeerState::kSilent:
-      return FW_PEER_SILENT;
-    case PeerState::kDead:
-      return FW_PEER_DEAD;
-    case PeerState::kClosed:
-      break;
-  }
-  return FW_PEER_CLOSED;
+  return static_cast<uint32_t>(channel->channel.peer_state());
 }
 
 int fw_channel_maps(const fw_channel* channel) {
@@ -226,12 +222,9 @@ fw_status* fw_channel_allocate(fw_channel* channel, uint64_t bytes, const char* 
           "allocate", {{"channel", channel != nullptr}, {"region", region != nullptr}})) {
     return refused;
   }
-  const auto where = farwrite::MemoryKind::parse(kind == nullptr ? "host" : kind);
+  const auto where = farwrite::c_api::to_kind(kind);
   if (!where.ok()) return to_c(where.status());
-  auto allocated = channel->channel.allocate(bytes, where.value());
-  if (!allocated.ok()) return to_c(allocated.status());
-  *region = new fw_region{*std::move(allocated)};
-  return nullptr;
+  return hand_out(channel->channel.allocate(bytes, where.value()), region);
 }
 
 fw_status* fw_channel_publish(fw_channel* channel, const char* name, const fw_region* region,

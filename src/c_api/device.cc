@@ -16,14 +16,10 @@ using farwrite::Status;
 using farwrite::StatusCode;
 using farwrite::Token;
 using farwrite::c_api::bytes_at;
+using farwrite::c_api::hand_out;
 using farwrite::c_api::refuse_null;
 using farwrite::c_api::to_c;
 using farwrite::c_api::to_duration;
-
-template <typename Number>
-void take_if_given(uint64_t given, Number& option) {
-  if (given != 0) option = static_cast<Number>(given);
-}
 
 }  // namespace
 
@@ -76,10 +72,7 @@ fw_status* fw_device_open(const fw_device_options* options, fw_device** device) 
   }
   auto chosen = farwrite::c_api::to_options(options);
   if (!chosen.ok()) return to_c(chosen.status());
-  auto opened = Device::open(*chosen);
-  if (!opened.ok()) return to_c(opened.status());
-  *device = new fw_device{*std::move(opened)};
-  return nullptr;
+  return hand_out(Device::open(*chosen), device);
 }
 
 fw_status* fw_device_close(fw_device* device, uint64_t timeout_ns) {
@@ -172,12 +165,9 @@ fw_status* fw_device_region(fw_device* device, uint64_t bytes, const char* kind,
           refuse_null("allocate", {{"device", device != nullptr}, {"region", region != nullptr}})) {
     return refused;
   }
-  const auto where = MemoryKind::parse(kind == nullptr ? "host" : kind);
+  const auto where = farwrite::c_api::to_kind(kind);
   if (!where.ok()) return to_c(where.status());
-  auto allocated = device->device.allocate(bytes, where.value());
-  if (!allocated.ok()) return to_c(allocated.status());
-  *region = new fw_region{*std::move(allocated)};
-  return nullptr;
+  return hand_out(device->device.allocate(bytes, where.value()), region);
 }
 
 fw_status* fw_device_publish(fw_device* device, const char* name, const fw_region* region,
@@ -207,17 +197,14 @@ fw_status* fw_device_register(fw_device* device, void* memory, uint64_t bytes, i
                                           {"registration", registration != nullptr}})) {
     return refused;
   }
-  if (bytes > UINTPTR_MAX - reinterpret_cast<std::uintptr_t>(memory)) {
-    return to_c(Status::error(StatusCode::kInvalidArgument, {"register memory"},
-                              std::to_string(bytes) + " bytes reach behind the end of memory",
-                              "pass the size of the memory"));
+  if (fw_status* const refused =
+          farwrite::c_api::refuse_wrapping("register memory", memory, bytes)) {
+    return refused;
   }
-  auto registered = writable != 0
-                        ? device->device.register_memory(farwrite::MutableByteView(memory, bytes))
-                        : device->device.register_memory(farwrite::ByteView(memory, bytes));
-  if (!registered.ok()) return to_c(registered.status());
-  *registration = new fw_registration{*std::move(registered)};
-  return nullptr;
+  return hand_out(writable != 0
+                      ? device->device.register_memory(farwrite::MutableByteView(memory, bytes))
+                      : device->device.register_memory(farwrite::ByteView(memory, bytes)),
+                  registration);
 }
 
 fw_status* fw_use_cuda(void) { return to_c(farwrite::use_cuda()); }

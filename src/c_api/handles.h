@@ -18,6 +18,7 @@
 #include "farwrite/c_api.h"
 #include "farwrite/channel.h"
 #include "farwrite/device.h"
+#include "farwrite/memory_kind.h"
 #include "farwrite/registration.h"
 #include "farwrite/status.h"
 #include "farwrite/stream.h"
@@ -113,6 +114,25 @@ inline fw_status* to_c(Status status) {
   return status.ok() ? nullptr : new fw_status{std::move(status)};
 }
 
+// Hands what was made out as a handle.
+template <typename Value, typename Handle>
+fw_status* hand_out(Result<Value> made, Handle** handle) {
+  if (!made.ok()) return to_c(made.status());
+  *handle = new Handle{*std::move(made)};
+  return nullptr;
+}
+
+// An option for which 0 is the default.
+template <typename Number>
+void take_if_given(std::uint64_t given, Number& option) {
+  if (given != 0) option = static_cast<Number>(given);
+}
+
+// Where memory lies; null is the host.
+inline Result<MemoryKind> to_kind(const char* kind) {
+  return MemoryKind::parse(kind == nullptr ? "host" : kind);
+}
+
 // What a call needs, by its name in the header.
 struct Needed {
   const char* name;
@@ -134,7 +154,17 @@ inline fw_status* refuse_null(std::string_view operation, std::initializer_list<
   return nullptr;
 }
 
-// The refusal of a channel whose notifications the engine of slots.h takes, or NULL.
+// The refusal of bytes that reach behind the end of memory, or NULL. A size of -1 is a frequent
+// one.
+inline fw_status* refuse_wrapping(std::string_view operation, const void* bytes,
+                                  std::uint64_t size) {
+  if (size <= UINTPTR_MAX - reinterpret_cast<std::uintptr_t>(bytes)) return nullptr;
+  return to_c(Status::error(StatusCode::kInvalidArgument, {operation},
+                            std::to_string(size) + " bytes reach behind the end of memory",
+                            "pass the size of the memory"));
+}
+
+// The refusal of a channel whose notifications the engine of c_slots.h takes, or NULL.
 inline fw_status* refuse_engine(const fw_channel* channel, std::string_view operation) {
   if (channel->engine == nullptr) return nullptr;
   return to_c(Status::error(StatusCode::kInvalidArgument, {operation}, "the channel has an engine",

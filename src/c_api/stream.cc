@@ -16,6 +16,7 @@ using farwrite::StatusCode;
 using farwrite::c_api::fill;
 using farwrite::c_api::refuse_engine;
 using farwrite::c_api::refuse_null;
+using farwrite::c_api::take_if_given;
 using farwrite::c_api::to_c;
 using farwrite::c_api::to_callback;
 using farwrite::c_api::to_duration;
@@ -25,38 +26,29 @@ using farwrite::stream::Streams;
 
 namespace {
 
-void set_if_given(std::uint64_t given, std::uint64_t& option) {
-  if (given != 0) option = given;
-}
-
 Result<farwrite::stream::Options> to_stream_options(const fw_stream_options* given) {
   farwrite::stream::Options options;
   if (given == nullptr) return options;
   const auto sized = farwrite::c_api::taken("fw_stream_options", *given);
   if (!sized.ok()) return sized.status();
   const fw_stream_options& c = sized.value();
-  set_if_given(c.lend_from, options.lend_from);
-  set_if_given(c.chunk, options.chunk);
-  set_if_given(c.window, options.window);
-  set_if_given(c.message_window, options.message_window);
-  set_if_given(c.write_bound, options.write_bound);
-  set_if_given(c.held, options.held);
+  take_if_given(c.lend_from, options.lend_from);
+  take_if_given(c.chunk, options.chunk);
+  take_if_given(c.window, options.window);
+  take_if_given(c.message_window, options.message_window);
+  take_if_given(c.write_bound, options.write_bound);
+  take_if_given(c.held, options.held);
   options.polled = c.polled != 0;
   return options;
 }
 
-// The refusal of a slice that cannot be memory, or NULL. A size of -1 is a frequent one.
+// The refusal of a slice that cannot be memory, or NULL.
 fw_status* refuse_slice(std::string_view operation, const fw_slice& slice) {
-  if (slice.bytes == 0) return nullptr;
-  if (fw_status* const refused =
-          refuse_null(operation, {{"data of a slice", slice.data != nullptr}})) {
+  if (fw_status* const refused = refuse_null(
+          operation, {farwrite::c_api::bytes_at("data of a slice", slice.data, slice.bytes)})) {
     return refused;
   }
-  if (slice.bytes <= UINTPTR_MAX - reinterpret_cast<std::uintptr_t>(slice.data)) return nullptr;
-  return to_c(Status::error(
-      StatusCode::kInvalidArgument, {operation},
-      "a slice of " + std::to_string(slice.bytes) + " bytes reaches behind the end of memory",
-      "pass the size of the slice"));
+  return farwrite::c_api::refuse_wrapping(operation, slice.data, slice.bytes);
 }
 
 std::vector<Slice> to_slices(const fw_slice* slices, std::uint64_t count,

@@ -18,6 +18,7 @@ using farwrite::TensorSpec;
 using farwrite::TensorStats;
 using farwrite::c_api::bytes_at;
 using farwrite::c_api::fill;
+using farwrite::c_api::hand_out;
 using farwrite::c_api::refuse_engine;
 using farwrite::c_api::refuse_null;
 using farwrite::c_api::to_c;
@@ -145,10 +146,7 @@ fw_status* fw_receiver_open(fw_channel* channel, const char* name,
   if (fw_status* const refused = refuse_engine(channel, kOperation)) return refused;
   const auto chosen = to_receiver_options(options);
   if (!chosen.ok()) return to_c(chosen.status());
-  auto opened = TensorReceiver::open(channel->channel, name, chosen.value());
-  if (!opened.ok()) return to_c(opened.status());
-  *receiver = new fw_receiver{*std::move(opened)};
-  return nullptr;
+  return hand_out(TensorReceiver::open(channel->channel, name, chosen.value()), receiver);
 }
 
 fw_status* fw_receiver_receive(fw_receiver* receiver, uint64_t timeout_ns, fw_tensor** tensor) {
@@ -211,10 +209,8 @@ fw_status* fw_sender_open(fw_device* device, fw_channel* channel, const char* na
           farwrite::c_api::refuse_other_device(channel, device, kOperation)) {
     return refused;
   }
-  auto opened = TensorSender::open(device->device, channel->channel, name, to_duration(timeout_ns));
-  if (!opened.ok()) return to_c(opened.status());
-  *sender = new fw_sender{*std::move(opened)};
-  return nullptr;
+  return hand_out(
+      TensorSender::open(device->device, channel->channel, name, to_duration(timeout_ns)), sender);
 }
 
 uint32_t fw_sender_announced(const fw_sender* sender, fw_tensor_spec* spec) {

@@ -324,6 +324,10 @@ TEST_P(CAbiBox, AServerPublishesDraftsAndWritesSnapshots) {
   ASSERT_EQ(code(fw_box_serve(&options, &kept)), "kOk");
   EXPECT_EQ(code(fw_box_server_snapshot(kept)), "kOk");
   EXPECT_EQ(code(fw_box_server_close(kept, kHang, 1)), "kOk");
+  fw_box_options endless = box_options();
+  endless.memory = UINT64_MAX;
+  fw_box_server* none = nullptr;
+  EXPECT_EQ(code(fw_box_serve(&endless, &none)), "kInvalidArgument") << "it is no small memory";
   options.restore = 1;
   ASSERT_EQ(code(fw_box_serve(&options, &kept)), "kOk");
   EXPECT_EQ(code(fw_box_server_close(kept, kHang, 0)), "kOk");

@@ -153,6 +153,10 @@ TEST_P(CAbiMemory, ADevicesRegionIsReadByEveryPeerUntilItIsUnpublished) {
             "kOk");
   EXPECT_EQ(fw_registration_has_effect(registration), std::string(GetParam()) == "verbs" ? 1 : 0);
   fw_registration_release(registration);
+  registration = nullptr;
+  EXPECT_EQ(code(fw_device_register(near_.device, back.data(), UINT64_MAX, 1, &registration)),
+            "kInvalidArgument");
+  EXPECT_EQ(registration, nullptr);
 }
 
 TEST_P(CAbiMemory, NotificationsAreTakenOneByOne) {
