@@ -377,7 +377,9 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
         `wait_notification`.
         """
         limit = seconds("notification", timeout)
-        return await take_async(self, lambda: self.wait_notification(0), limit)
+        return await take_async(
+            self, self.try_notification, lambda: self.wait_notification(0), limit
+        )
 
     def try_notification(self) -> Notification | None:
         """Take the next notification if there is one, otherwise return None. Never blocks."""

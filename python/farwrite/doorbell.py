@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from farwrite.errors import DeadlineExceeded, ResourceExhausted
+from farwrite.errors import ResourceExhausted
 
 if TYPE_CHECKING:
     import asyncio
@@ -47,21 +47,26 @@ class Doorbell:
             ) from None
         loop.add_reader(self._poll.fileno(), self._ring)
 
+    def arm(self) -> bool:
+        """Arm it before a wait. True: look once more first, because it was not armed until now."""
+        if self._armed:
+            return False
+        # Arming silences what may have rung for those who wait already.
+        self._wake()
+        self._armed = self._native.arm_notifications()
+        return True
+
     async def wait(self, longest: float) -> None:
-        """Wait until something may have come since the caller looked, at most `longest` seconds."""
+        """Wait until something may have come since `arm`, at most `longest` seconds."""
         import asyncio
 
         if not self._armed:
-            # Arming silences what may have rung for those who wait already.
-            self._wake()
+            await asyncio.sleep(0)
+            return
         ready = self._loop.create_future()
         self._waiting.add(ready)
         timer = self._loop.call_later(longest, _set, ready, False)
         try:
-            if not self._armed and not self._native.arm_notifications():
-                await asyncio.sleep(0)
-                return
-            self._armed = True
             if not await ready:
                 self._armed = False
         finally:
@@ -95,11 +100,12 @@ def _set(ready: asyncio.Future[bool], rung: bool) -> None:
 
 async def take_async(
     channel: Channel,
-    take: Callable[[], Taken],
+    look: Callable[[], Taken | None],
+    last_look: Callable[[], Taken],
     timeout: float | None,
     reading: Callable[[], bool] = lambda: False,
 ) -> Taken:
-    """Call `take` until it raises no `DeadlineExceeded`, without blocking the event loop.
+    """Call `look` until it returns something, without blocking the event loop.
 
     What is taken is returned in the same step, so a task that is cancelled has taken nothing.
 
@@ -107,8 +113,10 @@ async def take_async(
     ----------
     channel : Channel
         Brings what is waited for.
-    take : callable
-        Never blocks.
+    look : callable
+        Returns None if nothing has come. Never blocks.
+    last_look : callable
+        Called once the timeout has passed. Raises `DeadlineExceeded` if nothing has come.
     timeout : float or None
         Seconds; None waits for ever.
     reading : callable
@@ -125,11 +133,10 @@ async def take_async(
     end = None if timeout is None else time.monotonic() + timeout
     while True:
         left = _LONGEST_SLEEP if end is None else end - time.monotonic()
-        try:
-            return take()
-        except DeadlineExceeded:
-            if left <= 0:
-                raise
+        if (taken := look()) is not None:
+            return taken
+        if left <= 0:
+            return last_look()
         if reading():
             await asyncio.sleep(_READING)
             continue
@@ -138,6 +145,9 @@ async def take_async(
             if bell is None:
                 forget_closed_loops(channel)
                 bell = channel.doorbells[loop] = Doorbell(channel, loop)
+            # A thread may have taken it off the channel for us since the first look.
+            if bell.arm() and (taken := look()) is not None:
+                return taken
             await bell.wait(min(left, _LONGEST_SLEEP))
         finally:
             bell = channel.doorbells.get(loop)

@@ -15,7 +15,7 @@ from farwrite.arguments import choice, flag, instance, seconds, text, whole_numb
 from farwrite.channel import Channel
 from farwrite.completion import Completion
 from farwrite.doorbell import take_async
-from farwrite.errors import EndOfStream, Error, InvalidArgument
+from farwrite.errors import DeadlineExceeded, EndOfStream, Error, InvalidArgument
 from farwrite.lifetime.closing import Closing
 from farwrite.memory.array import RegisteredArray
 from farwrite.memory.cuda import CudaArray
@@ -175,7 +175,11 @@ class TensorReceiver(
         """
         limit = seconds("receive_async", timeout)
         return await take_async(
-            self._channel, lambda: self.receive(0), limit, lambda: self._native.wait(0)
+            self._channel,
+            self.try_receive,
+            lambda: self.receive(0),
+            limit,
+            lambda: self._native.wait(0),
         )
 
     def try_receive(self) -> npt.NDArray[Any] | None:
@@ -400,7 +404,14 @@ class TensorSender(
         """Do as the end of a ``with`` block does, without blocking the event loop."""
         if kind is not None:
             return self.__exit__(kind, error, traceback)
-        await take_async(self._channel, lambda: self.close(0), _CLOSING)
+        await take_async(self._channel, self._try_close, lambda: self.close(0), _CLOSING)
+
+    def _try_close(self) -> bool | None:
+        try:
+            self.close(0)
+        except DeadlineExceeded:
+            return None
+        return True
 
     def __repr__(self) -> str:
         return f"<TensorSender '{self._name}', {self.kind}>"

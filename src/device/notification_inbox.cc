@@ -298,8 +298,9 @@ void NotificationInbox::ring_sleeper() {
 
 void NotificationInbox::wake_event_loop() {
   if (!armed_.load() || !armed_.exchange(false)) return;
-  rung_.store(true);
   ring(loop_wake_);
+  // Behind the ring: arm() in between would silence nothing, and then leave that ring standing.
+  rung_.store(true);
 }
 
 }  // namespace farwrite::device

@@ -110,6 +110,46 @@ def test_a_thread_that_waits_for_the_same_channel_takes_no_wakeup(pair: Pair) ->
     assert received == taken == list(range(50))
 
 
+@pytest.mark.usefixtures("no_second_look")
+@pytest.mark.parametrize("waits", ["receiver", "sender"])
+def test_what_another_thread_takes_before_the_task_sleeps_is_found(
+    pair: Pair, waits: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sender, receiver = edge(pair, "of a task")
+    beside = fw.TensorReceiver(pair.near if waits == "sender" else pair.far, "of a thread")
+    arm = doorbell.Doorbell.arm
+    before = iter([True])
+
+    def meanwhile() -> None:
+        """Bring what the task waits for, and let a thread take it off the channel."""
+        if waits == "receiver":
+            sender.send(np.full(4, 7))
+        else:
+            receiver.receive(20)
+            receiver.close()
+        time.sleep(0.2)
+        thread = threading.Thread(target=beside.try_receive)
+        thread.start()
+        thread.join(20)
+
+    def arm_late(bell: doorbell.Doorbell) -> bool:
+        if next(before, False):
+            meanwhile()
+        return arm(bell)
+
+    async def wait() -> None:
+        if waits == "receiver":
+            assert (await receiver.receive_async(20))[0] == 7
+            return
+        async with sender:
+            sender.send(np.full(4, 7))
+
+    monkeypatch.setattr(doorbell.Doorbell, "arm", arm_late)
+    start = time.monotonic()
+    run(wait())
+    assert time.monotonic() - start < 10
+
+
 def test_one_array_is_awaited_with_a_timeout(pair: Pair) -> None:
     sender, receiver = edge(pair, "awaited")
 
