@@ -12,12 +12,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-import farwrite.lifetime.interpreter  # noqa: F401  # before the core is loaded
+import farwrite.lifetime.interpreter  # before the core is loaded
 
 # isort: split
-from farwrite.channel import Channel
-from farwrite.completion import Completion
-from farwrite.device import Device
+import farwrite.lifetime.at_exit  # noqa: F401  # before what the program registers
 from farwrite.errors import (
     AlreadyExists,
     Cancelled,
@@ -44,27 +42,30 @@ from farwrite.errors import (
 )
 from farwrite.info import info, version
 from farwrite.log import log_level, set_log_level
-from farwrite.memory.array import RegisteredArray, RemoteArray
-from farwrite.memory.cuda import CudaArray
-from farwrite.memory.registration import MemoryRegistration
-from farwrite.metrics.stats import (
-    AdapterStats,
-    ChannelStats,
-    DeviceStats,
-    GpuStats,
-    MemoryStats,
-    Peer,
-    PeerState,
-    TensorStats,
-)
-from farwrite.notification import Notification, Notifications
-from farwrite.options.device import DEFAULT_TOKEN
-from farwrite.options.verbs import VerbsOptions
-from farwrite.tensor import TensorReceiver, TensorSender
 
 if TYPE_CHECKING:
     from farwrite import box as box
     from farwrite import trace as trace
+    from farwrite.channel import Channel
+    from farwrite.completion import Completion
+    from farwrite.device import Device
+    from farwrite.memory.array import RegisteredArray, RemoteArray
+    from farwrite.memory.cuda import CudaArray
+    from farwrite.memory.registration import MemoryRegistration
+    from farwrite.metrics.stats import (
+        AdapterStats,
+        ChannelStats,
+        DeviceStats,
+        GpuStats,
+        MemoryStats,
+        Peer,
+        PeerState,
+        TensorStats,
+    )
+    from farwrite.notification import Notification, Notifications
+    from farwrite.options.device import DEFAULT_TOKEN
+    from farwrite.options.verbs import VerbsOptions
+    from farwrite.tensor import TensorReceiver, TensorSender
 
     __version__: str
 
@@ -117,9 +118,38 @@ __all__ = [
     "set_log_level",
 ]
 
+_HOMES = {
+    "AdapterStats": "farwrite.metrics.stats",
+    "Channel": "farwrite.channel",
+    "ChannelStats": "farwrite.metrics.stats",
+    "Completion": "farwrite.completion",
+    "CudaArray": "farwrite.memory.cuda",
+    "DEFAULT_TOKEN": "farwrite.options.device",
+    "Device": "farwrite.device",
+    "DeviceStats": "farwrite.metrics.stats",
+    "GpuStats": "farwrite.metrics.stats",
+    "MemoryRegistration": "farwrite.memory.registration",
+    "MemoryStats": "farwrite.metrics.stats",
+    "Notification": "farwrite.notification",
+    "Notifications": "farwrite.notification",
+    "Peer": "farwrite.metrics.stats",
+    "PeerState": "farwrite.metrics.stats",
+    "RegisteredArray": "farwrite.memory.array",
+    "RemoteArray": "farwrite.memory.array",
+    "TensorReceiver": "farwrite.tensor",
+    "TensorSender": "farwrite.tensor",
+    "TensorStats": "farwrite.metrics.stats",
+    "VerbsOptions": "farwrite.options.verbs",
+}
+"""The modules of the names that need NumPy or that few programs use."""
+
 
 def __getattr__(name: str) -> Any:
-    """Import `farwrite.box` or `farwrite.trace`, or look up `__version__`, at its first use."""
+    """Import a name of the interface at its first use."""
+    if name in _HOMES:
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+        globals()[name] = value  # the next use finds it without this function
+        return value
     if name in ("box", "trace"):
         return importlib.import_module(f"farwrite.{name}")
     if name == "__version__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import Any, SupportsIndex, TypeVar, cast
 
 import numpy as np
@@ -12,18 +12,6 @@ import numpy as np
 from farwrite.errors import InvalidArgument
 
 T = TypeVar("T")
-ALIKE = 0.6
-
-
-def did_you_mean(word: str, names: Iterable[str], alike: float = ALIKE) -> str:
-    """Return the end of a sentence about the unknown `word`: the name of `names` nearest to it.
-
-    It is empty if no name is as near as `alike`, from 0 to 1.
-    """
-    import difflib  # for errors alone
-
-    nearest = difflib.get_close_matches(word, names, n=1, cutoff=alike)
-    return f"; did you mean {nearest[0]!r}?" if nearest else ""
 
 
 def shown(value: object) -> str:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import argparse
 import contextlib
 import errno
+import importlib
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from farwrite.arguments import did_you_mean as did_you_mean
 from farwrite.errors import FailedPrecondition
+from farwrite.nearest import did_you_mean as did_you_mean
 
 if TYPE_CHECKING:
     SubParsersAction = argparse._SubParsersAction[Any]
@@ -67,6 +68,16 @@ def writable_file(text: str) -> Path:
             f"cannot write {path}: {error.strerror}; name another file"
         ) from None
     return path
+
+
+def deferred(place: str) -> Callable[[argparse.Namespace], int]:
+    """Return what runs a command: ``module:function``, imported then and not for the help."""
+    module, _, name = place.partition(":")
+
+    def run(arguments: argparse.Namespace) -> int:
+        return int(getattr(importlib.import_module(module), name)(arguments))
+
+    return run
 
 
 class Parser(argparse.ArgumentParser):
@@ -134,8 +145,10 @@ class Parser(argparse.ArgumentParser):
         if action.choices is None or value in action.choices:
             return
         names = [str(choice) for choice in action.choices]
-        deeper = [name for name in _subcommands(action) if name.endswith(f" {value}")]
-        hint = did_you_mean(str(value), names) or did_you_mean(str(value), deeper, alike=0)
+        hint = did_you_mean(str(value), names)
+        if not hint:
+            deeper = [name for name in _subcommands(action) if name.endswith(f" {value}")]
+            hint = did_you_mean(str(value), deeper, alike=0)
         raise argparse.ArgumentError(
             action, f"invalid choice: {value!r}{hint} (choose from {', '.join(map(repr, names))})"
         )
@@ -146,6 +159,8 @@ class Subparsers(SubParsersAction):
 
     words: Sequence[str] | None = None
     """The words after `farwrite`. None means any command line, as the reference pages need."""
+    whole: Callable[[], Subparsers] | None = None
+    """Makes the same subcommands for any command line."""
 
     def add_parser(self, name: str, **keywords: Any) -> Any:
         """Add a subcommand; `help` becomes the first line of its help."""
@@ -157,17 +172,17 @@ class Subparsers(SubParsersAction):
         """Tell whether parsing `words` only lists the commands."""
         return (self.words or [""])[0].startswith(("-h", "--h"))
 
-    def needs(self, command: str, commands: Iterable[str]) -> bool:
-        """Tell whether parsing `words` needs the parser of `command`, one of `commands`."""
-        if not self.words or self.lists():
-            return True
-        return command in self.words or not set(self.words) & set(commands)
+    def needs(self, command: str) -> bool:
+        """Tell whether parsing `words` needs the parser of `command`."""
+        return self.words is None or self.lists() or command in self.words
 
 
 def _subcommands(action: argparse.Action) -> Iterator[str]:
     """Yield the subcommands of the commands that `action` chooses from, as they are typed."""
     if not isinstance(action, Subparsers):
         return
+    if action.whole is not None:
+        action = action.whole()
     for parser in action.choices.values():
         for inner in parser._actions:
             if isinstance(inner, Subparsers):

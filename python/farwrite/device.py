@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy.typing as npt
 
-from farwrite import _farwrite
+from farwrite import _farwrite, metrics
 from farwrite.arguments import seconds, text
 from farwrite.channel import Channel
 from farwrite.errors import FailedPrecondition
@@ -18,7 +18,6 @@ from farwrite.memory.description import Shape
 from farwrite.memory.payload import as_array, as_buffer
 from farwrite.memory.registration import MemoryRegistration
 from farwrite.metrics.endpoint import serve, serve_given, stop_serving
-from farwrite.metrics.stats import AdapterStats, DeviceStats, GpuStats, MemoryStats
 from farwrite.options.device import (
     DEFAULT_TOKEN,
     DefaultToken,
@@ -28,7 +27,10 @@ from farwrite.options.device import (
     given_options,
 )
 from farwrite.options.docstring import add_parameters
-from farwrite.options.verbs import VerbsOptions
+
+if TYPE_CHECKING:
+    from farwrite.metrics.stats import DeviceStats
+    from farwrite.options.verbs import VerbsOptions
 
 
 @add_parameters
@@ -273,12 +275,12 @@ class Device(Closing, elsewhere="open a Device in the other process"):
     def stats(self) -> DeviceStats:
         """Return the counters of the device."""
         counts: dict[str, Any] = dict(self._native.stats())
-        counts["send"] = MemoryStats(**counts["send"])
-        counts["receive"] = MemoryStats(**counts["receive"])
-        counts["adapters"] = AdapterStats(**counts["adapters"])
-        counts["gpu"] = GpuStats(**counts["gpu"])
+        counts["send"] = metrics.stats.MemoryStats(**counts["send"])
+        counts["receive"] = metrics.stats.MemoryStats(**counts["receive"])
+        counts["adapters"] = metrics.stats.AdapterStats(**counts["adapters"])
+        counts["gpu"] = metrics.stats.GpuStats(**counts["gpu"])
         counts["choices"] = tuple(counts["choices"])
-        return DeviceStats(**counts)
+        return metrics.stats.DeviceStats(**counts)
 
     def metrics(self) -> str:
         """Return the counters of the device and its channels in the Prometheus text format."""

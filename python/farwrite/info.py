@@ -5,14 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import resource
-from pathlib import Path
 from typing import TypedDict, cast
 
-from farwrite import _farwrite
+from farwrite import _farwrite, installed
 from farwrite.errors import ResourceExhausted
-from farwrite.options.device import Given, device_options
-from farwrite.options.option import from_environment
-from farwrite.options.table import DEVICE_OPTIONS
 
 
 class Fabric(TypedDict):
@@ -106,12 +102,8 @@ def version() -> str:
     ResourceExhausted
         If no descriptor is left to read it.
     """
-    from importlib import metadata  # a seventh of the time of `import farwrite`
-
     try:
-        return metadata.version("farwrite")
-    except metadata.PackageNotFoundError:
-        return "unknown"
+        return installed.version("farwrite") or "unknown"
     except OSError as error:
         _refuse_if_exhausted(error)
         raise
@@ -145,6 +137,10 @@ def fabrics() -> list[Fabric]:
     InvalidArgument
         If an option in the environment is not valid; the message names the variable.
     """
+    from farwrite.options.device import Given, device_options  # needs NumPy
+    from farwrite.options.option import from_environment
+    from farwrite.options.table import DEVICE_OPTIONS
+
     given = {}
     for option in DEVICE_OPTIONS:
         found, value = from_environment(option)
@@ -189,7 +185,8 @@ def memory_available() -> int:
 
 def _read(path: str) -> str:
     try:
-        return Path(path).read_text()
+        with open(path) as file:
+            return file.read()
     except OSError as error:
         _refuse_if_exhausted(error)
         return ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 from farwrite import _farwrite
-from farwrite.arguments import text
 
 LogLevel = Literal["off", "error", "warning", "info", "debug"]
 LOG_LEVELS: tuple[LogLevel, ...] = ("off", "error", "warning", "info", "debug")
@@ -24,6 +23,8 @@ def set_log_level(level: LogLevel) -> None:
     InvalidArgument
         If `level` is not one of these.
     """
+    from farwrite.arguments import text  # needs NumPy
+
     _farwrite.set_log_level(text("set_log_level", "level", level))
 
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -47,6 +45,9 @@ def traced(file: Path | None) -> Iterator[None]:
     if file is None:
         yield
         return
+    import json  # for the few commands that trace
+    import tempfile
+
     _write(file, "")  # before the work, not after it
     with tempfile.TemporaryDirectory(prefix="farwrite-trace-") as folder:
         before = os.environ.get(VARIABLE)
@@ -74,6 +75,8 @@ def merge(pieces: Iterable[Path]) -> dict[str, Any]:
 
     Files that cannot be read, because their process was killed during a write, are left out.
     """
+    import json
+
     events: list[dict[str, Any]] = []
     lost = 0
     for piece in pieces:

@@ -37,7 +37,7 @@ def tree(module: str) -> ast.Module:
 CLASSES = [
     kind
     for module in map(importlib.import_module, LIGHT)
-    for kind in map(module.__dict__.get, module.__all__)
+    for kind in (getattr(module, name) for name in module.__all__)
     if inspect.isclass(kind)
 ]
 

@@ -10,21 +10,18 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from farwrite.box import command as box
-from farwrite.cli import config, info, options
+from farwrite.cli import box, config, info, options, run, tensorflow
 from farwrite.cli.entry_points import add_commands
 from farwrite.cli.interrupts import Terminated, kept_interrupts, terminations
 from farwrite.cli_parser import USAGE_ERROR, Parser, Subparsers
 from farwrite.errors import Error, InvalidArgument
 from farwrite.info import version
 from farwrite.log import LOG_LEVELS, set_log_level
-from farwrite.plugin import command as plugin
-from farwrite.run import command as run
 from farwrite.trace import traced
 
 # Each adds one subcommand with add_parser(subparsers), whose parser sets `run`, a function that
 # takes the parsed arguments and returns the exit status.
-COMMANDS = (info, config, options, plugin, run, box)
+COMMANDS = (info, config, options, tensorflow, run, box)
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # of a write
 _REMEDIES = {
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
@@ -37,6 +34,7 @@ _REMEDIES = {
     errno.ENOENT: "create it, or name another",
 }
 """What to do about an error of the system that may meet any command."""
+_VERSION_HELP = "show program's version number and exit"  # as argparse words it
 _ENDED_BY_SIGPIPE = 128 + signal.SIGPIPE  # as a shell says it of other programs
 
 
@@ -52,7 +50,7 @@ def parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
         epilog="Example: farwrite run -- python train.py",
     )
     top.purpose = "move arrays between processes by one-sided memory writes"
-    top.add_argument("--version", action="version", version=f"farwrite {version()}")
+    top.add_argument("--version", action=_Version)
     top.add_argument(
         "--log",
         choices=LOG_LEVELS,
@@ -61,10 +59,28 @@ def parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
     subparsers = top.add_subparsers(metavar="COMMAND", required=True)
     assert isinstance(subparsers, Subparsers)
     subparsers.words = words
+    if words is not None:
+        subparsers.whole = _whole
     for command in COMMANDS:
         command.add_parser(subparsers)
     add_commands(subparsers)
     return top
+
+
+def _whole() -> Subparsers:
+    (found,) = (each for each in parser()._actions if isinstance(each, Subparsers))
+    return found
+
+
+class _Version(argparse.Action):
+    """Prints the version, which takes a search through what is installed."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help=_VERSION_HELP)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        print(f"farwrite {version()}")
+        parser.exit()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -12,11 +12,11 @@ import argparse
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from importlib.metadata import EntryPoint, entry_points
 from typing import NoReturn
 
 from farwrite.cli_parser import Parser, Subparsers
 from farwrite.errors import FailedPrecondition
+from farwrite.installed import EntryPoint, entry_points
 
 GROUP = "farwrite.commands"
 PACKAGES = {
@@ -41,7 +41,6 @@ def add_commands(subparsers: Subparsers) -> None:
     A command that the command line does not need becomes a name without options.
     """
     installed = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
-    known = {*subparsers.choices, *(entry.name for entry in installed), *PACKAGES}
     for entry in installed:
         if entry.name in subparsers.choices:
             print(
@@ -50,10 +49,10 @@ def add_commands(subparsers: Subparsers) -> None:
                 file=sys.stderr,
             )
             continue
-        if not subparsers.needs(entry.name, known):
+        if not subparsers.needs(entry.name):
             subparsers.add_parser(entry.name)
             continue
-        if subparsers.lists() and entry.dist and PACKAGES.get(entry.name) == entry.dist.name:
+        if subparsers.lists() and entry.dist and PACKAGES.get(entry.name) == entry.dist.key:
             subparsers.add_parser(entry.name, help=PURPOSES[entry.name])
             continue
         fault = _fault(entry, subparsers.words)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from farwrite import _farwrite
 from farwrite.docstring import section
@@ -11,8 +10,7 @@ from farwrite.docstring import section
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Counter:
+class Counter(NamedTuple):
     """One row of the table."""
 
     name: str

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import enum
 import os
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from farwrite.units import format_seconds, format_size
 
@@ -42,8 +41,7 @@ class Kind(enum.Enum):
     PORTS = "first-last"
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """One row of the table."""
 
     name: str

@@ -8,66 +8,14 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from farwrite.cli_parser import writable_file
 from farwrite.errors import FailedPrecondition, InvalidArgument, PermissionDenied
 from farwrite.plugin.edges import Edge, edges_table, sums, task_of
 from farwrite.plugin.wheel import find_wheel
 from farwrite.units import format_size
 
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[Any]
-
 SHOWN_NODES = 8
-
-
-def add_parser(actions: Subparsers) -> None:
-    """Add the action ``analyze``."""
-    parser = actions.add_parser(
-        "analyze",
-        help="list the edges between tasks of a saved graph",
-        description="Print the shapes and sizes that TensorFlow infers for the tensors that a saved"
-        " graph sends between tasks. The graph is not run.",
-        epilog='Example: farwrite tensorflow analyze exported/ --place "ps.*=/job:ps/task:0"',
-    )
-    parser.add_argument(
-        "model",
-        type=Path,
-        metavar="MODEL_OR_GRAPH",
-        help="a SavedModel's folder, a MetaGraph (.meta) or a GraphDef (.pb, .pbtxt)",
-    )
-    parser.add_argument(
-        "--place",
-        action="append",
-        default=[],
-        type=_placement,
-        metavar="REGEX=DEVICE",
-        help="place the nodes whose whole name matches REGEX on DEVICE, for example"
-        " 'dense.*=/job:ps/task:0'; this replaces the device in the graph, and the first match"
-        " counts",
-    )
-    parser.add_argument(
-        "--default-device", metavar="DEVICE", help="place the nodes without a device on DEVICE"
-    )
-    parser.add_argument(
-        "--fetch",
-        action="append",
-        default=[],
-        metavar="NODE",
-        help="analyze only the nodes that a step runs if it fetches NODE (default: the"
-        " signature's outputs, or the whole graph)",
-    )
-    parser.add_argument(
-        "--signature",
-        default="serving_default",
-        metavar="NAME",
-        help="signature of a SavedModel (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--json", type=writable_file, metavar="FILE", help="also write the edges to FILE"
-    )
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -130,7 +78,14 @@ def analyze(
     return plugin.analyze_graph(graph.SerializeToString())
 
 
-def _placement(text: str) -> tuple[re.Pattern[str], str]:
+def placement(text: str) -> tuple[re.Pattern[str], str]:
+    """Read an argument of ``--place``, REGEX=DEVICE.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If it is not one.
+    """
     pattern, equals, device = text.rpartition("=")
     if not equals or not pattern:
         raise argparse.ArgumentTypeError(

@@ -12,7 +12,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from farwrite.errors import FailedPrecondition, Internal, InvalidArgument
@@ -104,6 +103,8 @@ def allowed_jobs() -> int:
 
 
 def _build(plan: Recipe, compiler: Compiler, target: Path, jobs: int) -> None:
+    from concurrent.futures import ThreadPoolExecutor, as_completed  # a build is seldom
+
     started = time.monotonic()
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".building-") as name:
         made = Path(name)

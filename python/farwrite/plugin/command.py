@@ -1,60 +1,16 @@
-"""The subcommand ``farwrite tensorflow``: build, info, analyze and clean."""
+"""What ``farwrite tensorflow`` does: build, info, analyze and clean."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
 
 from farwrite.errors import Error
-from farwrite.plugin import analyze, cache
+from farwrite.plugin import cache
 from farwrite.plugin.build import ensure_built, find_built
 from farwrite.plugin.compiler import find_compiler
 from farwrite.plugin.wheel import SUPPORTED, find_wheel, require_supported
 from farwrite.units import format_size
-
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[Any]
-
-
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the subcommand ``tensorflow``."""
-    parser = subparsers.add_parser(
-        "tensorflow",
-        help="compile the TensorFlow plug-in, or analyze a graph",
-        description="Manage the TensorFlow plug-in. Farwrite compiles it once for the installed"
-        " TensorFlow, at the first use or with `farwrite tensorflow build`, and caches it.",
-        epilog="Example: farwrite tensorflow build",
-    )
-    actions = parser.add_subparsers(metavar="ACTION", required=True)
-    build = actions.add_parser(
-        "build",
-        help="compile the plug-in now, unless it is cached",
-        description="Print the path of the plug-in when it is compiled.",
-        epilog="Example: farwrite tensorflow build --jobs 2",
-    )
-    build.add_argument(
-        "--jobs",
-        type=_jobs,
-        metavar="N",
-        help="number of files to compile at once (default: as many as CPUs and memory allow)",
-    )
-    build.set_defaults(run=run_build)
-    shown = actions.add_parser(
-        "info",
-        help="show TensorFlow, plug-in, compiler and cache",
-        description="The exit status is 1 if the plug-in is unavailable on this machine.",
-        epilog="Example: farwrite tensorflow info",
-    )
-    shown.set_defaults(run=run_info)
-    analyze.add_parser(actions)
-    clean = actions.add_parser(
-        "clean",
-        help="delete the compiled plug-ins from the cache",
-        description="Print how many bytes are freed. The next use compiles the plug-in again.",
-        epilog="Example: farwrite tensorflow clean",
-    )
-    clean.set_defaults(run=run_clean)
 
 
 def run_build(arguments: argparse.Namespace) -> int:
@@ -100,10 +56,3 @@ def facts() -> Iterator[tuple[str, tuple[str, bool]]]:
     count = len(cache.builds())
     held = f"{count} build{'' if count == 1 else 's'}, {format_size(cache.size())}"
     yield "cache", (f"{held} in {cache.cache_folder()}", True)
-
-
-def _jobs(text: str) -> int:
-    jobs = int(text)
-    if jobs < 1:
-        raise argparse.ArgumentTypeError(f"{jobs} is not 1 or more")
-    return jobs

@@ -6,7 +6,7 @@ import os
 import shlex
 import shutil
 import subprocess
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from farwrite.errors import FailedPrecondition
 
@@ -17,8 +17,7 @@ _INSTALL = (
 )
 
 
-@dataclass(frozen=True)
-class Compiler:
+class Compiler(NamedTuple):
     """A C++ compiler that runs and reported its version."""
 
     command: tuple[str, ...]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import farwrite
 from farwrite.info import version
@@ -28,8 +28,7 @@ def source_folder() -> Path:
     return PACKAGE / "tensorflow" / "src"
 
 
-@dataclass(frozen=True)
-class Library:
+class Library(NamedTuple):
     """A folder of C++ sources, and the library that they become."""
 
     folder: Path
@@ -46,8 +45,7 @@ def plugin() -> Library:
     return Library(source_folder(), cache.LIBRARY, "TensorFlow plug-in", "c_*.h")
 
 
-@dataclass(frozen=True)
-class Recipe:
+class Recipe(NamedTuple):
     """Sources and flags for one TensorFlow."""
 
     wheel: Wheel

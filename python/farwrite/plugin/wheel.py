@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib.util
 import mmap
 import re
-from dataclasses import dataclass
-from importlib.metadata import distributions
 from pathlib import Path
+from typing import NamedTuple
 
 from farwrite.errors import FailedPrecondition, Unsupported
+from farwrite.installed import distributions
 
 SUPPORTED = ("2.21",)
 """The supported TensorFlow minors; docs/reference/tensorflow.md has the support policy."""
@@ -20,8 +20,7 @@ _DISTRIBUTIONS = re.compile(
 INSTALL = "pip install 'tensorflow-cpu==2.21.*' (or tensorflow==2.21.*)"
 
 
-@dataclass(frozen=True)
-class Wheel:
+class Wheel(NamedTuple):
     """An installed TensorFlow."""
 
     folder: Path
@@ -57,8 +56,7 @@ def find_wheel() -> Wheel:
         )
     folder = Path(spec.origin).parent
     for distribution in distributions(path=[str(folder.parent)]):
-        name = str(distribution.metadata["Name"] or "").lower().replace("_", "-")
-        if _DISTRIBUTIONS.fullmatch(name):
+        if _DISTRIBUTIONS.fullmatch(distribution.key):
             return Wheel(folder, distribution.version)
     raise FailedPrecondition(
         f"TensorFlow plug-in: the TensorFlow in {folder} was not installed by pip, so its version"

@@ -14,10 +14,9 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import IO
+from typing import IO, NamedTuple
 
 from farwrite.errors import ResourceExhausted, Unavailable
 from farwrite.run.inside import MODE
@@ -38,8 +37,7 @@ OF_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
 LOOK_SECONDS = 0.1
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(NamedTuple):
     """The result of one run of a command."""
 
     transport: str

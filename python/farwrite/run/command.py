@@ -1,4 +1,4 @@
-"""The subcommand ``farwrite run``."""
+"""What ``farwrite run`` does."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ import argparse
 import contextlib
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from farwrite import trace
-from farwrite.cli_parser import writable_file
 from farwrite.errors import (
     FailedPrecondition,
     InvalidArgument,
@@ -17,79 +14,19 @@ from farwrite.errors import (
     PermissionDenied,
     Unsupported,
 )
-from farwrite.options.table import find_option
 from farwrite.plugin.build import ensure_built, find_built
 from farwrite.plugin.wheel import find_wheel
 from farwrite.run.child import Run, run_command, say
 from farwrite.run.grpc import run_grpc
 from farwrite.run.inside import OR_GRPC
-from farwrite.run.page import html
 from farwrite.run.program import check_program
 from farwrite.run.report import as_json, table
 from farwrite.run.standard_input import StandardInput
-
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[Any]
-
 
 NO_PROGRAM = 126
 NO_SUCH_COMMAND = 127
 """The exit statuses that a shell gives in these cases."""
 NAMED = "farwrite run -- python train.py"
-
-
-def add_parser(subparsers: Subparsers) -> None:
-    """Add the subcommand ``run``."""
-    parser = subparsers.add_parser(
-        "run",
-        help="run an unmodified TensorFlow or gRPC program on Farwrite",
-        usage="farwrite run [options] -- command [argument ...]",
-        description="Run a TensorFlow program that uses plain gRPC on Farwrite. Its Python"
-        " processes and their child processes load the plug-in right after they import TensorFlow."
-        " A summary goes to standard error. The exit status is the command's, 127 if the command"
-        " does not exist, or 126 if it cannot be run.",
-        epilog="Example: farwrite run --compare -- python train.py",
-    )
-    parser.add_argument(
-        "--grpc",
-        action="store_true",
-        help="carry the bytes of a gRPC program's connections; its library must be gRPC 1.51, as in"
-        " Debian 12, and both ends must run so",
-    )
-    parser.add_argument(
-        "--require",
-        action="store_true",
-        help="with --grpc: connections that cannot use Farwrite fail instead of staying on TCP",
-    )
-    parser.add_argument(
-        "--compare",
-        action="store_true",
-        help="run the command twice, on stock gRPC and then on Farwrite, and print both results",
-    )
-    parser.add_argument(
-        "--allocation",
-        choices=find_option("--allocation").choices,
-        help="which tensors are in registered memory: all (unified, the default), those that are"
-        " sent (traced), or none, so that a copy stages them (off)",
-    )
-    parser.add_argument(
-        "--or-grpc",
-        action="store_true",
-        help="if the plug-in cannot be compiled or loaded, continue over stock gRPC instead of"
-        " ending with an error",
-    )
-    parser.add_argument(
-        "--json", type=writable_file, metavar="FILE", help="also write the figures to FILE"
-    )
-    parser.add_argument(
-        "--report",
-        type=writable_file,
-        metavar="FILE",
-        help="also write an HTML page with the figures and edges to FILE",
-    )
-    trace.add_option(parser)
-    parser.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -119,6 +56,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json is not None:
         _write(arguments.json, json.dumps(as_json(command, runs), indent=2) + "\n")
     if arguments.report is not None:
+        from farwrite.run.page import html
+
         _write(arguments.report, html(command, runs))
     # The program's own output stays alone in stdout.
     say("\n".join(table(runs)))
@@ -171,7 +110,7 @@ def _build_first() -> None:
                 "farwrite run: compiling the TensorFlow plug-in first; a program that never imports"
                 " TensorFlow needs neither the plug-in nor `farwrite run`"
             )
-        ensure_built()
+            ensure_built()
 
 
 def _write(path: Path, text: str) -> None:

@@ -6,8 +6,8 @@ import os
 import shlex
 from pathlib import Path
 
-from farwrite.arguments import did_you_mean
 from farwrite.errors import NotFound, PermissionDenied
+from farwrite.nearest import did_you_mean
 
 
 def check_program(word: str) -> None:

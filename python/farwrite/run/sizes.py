@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 from farwrite.plugin.edges import Edge
@@ -15,16 +14,15 @@ LIMITS = (1 << 10, 10 << 10, 100 << 10, 1 << 20, 10 << 20, 100 << 20)
 HEADERS = ("size of a tensor", "tensors", "share", "bytes", "share", "ways")
 
 
-@dataclass
 class SizeClass:
-    """The tensors of at least `least` bytes and less than `limit`."""
+    """The tensors of at least `least` bytes and less than `limit`: None for the largest."""
 
-    least: int
-    limit: int | None
-    """None for the largest tensors."""
-    tensors: int = 0
-    bytes: int = 0
-    ways: Counter[str] = field(default_factory=Counter)
+    def __init__(self, least: int, limit: int | None) -> None:
+        self.least = least
+        self.limit = limit
+        self.tensors = 0
+        self.bytes = 0
+        self.ways: Counter[str] = Counter()
 
     @property
     def name(self) -> str:
