@@ -61,6 +61,7 @@ BENCHMARKS = (
     Entry("collective", "farwrite_bench.collective.benchmark"),
     Entry("assign", "farwrite_bench.assign.benchmark"),
     Entry("memory", "farwrite_bench.memory"),
+    Entry("start", "farwrite_bench.start"),
 )
 
 
