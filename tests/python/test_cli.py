@@ -83,13 +83,73 @@ def test_version_is_the_packages() -> None:
     assert ended.stdout == f"farwrite {fw.__version__}\n"
 
 
-def test_the_package_loads_what_few_programs_use_only_when_they_use_it() -> None:
-    script = "import sys, farwrite; print(*sys.modules)"
-    ended = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+def imported(script: str) -> set[str]:
+    """Return the names of the modules that a program has imported at its end."""
+    at_exit = (
+        "import atexit, sys; atexit.register(lambda: print('', *sys.modules, file=sys.stderr))\n"
     )
-    seldom = {"asyncio", "http.server", "importlib.metadata", "farwrite.box", "ctypes.util"}
-    assert seldom & set(ended.stdout.split()) == set()
+    ended = subprocess.run(
+        [sys.executable, "-c", at_exit + script], capture_output=True, text=True, check=False
+    )
+    assert "Traceback" not in ended.stderr
+    return set(ended.stderr.split())
+
+
+SELDOM = {"asyncio", "http.server", "importlib.metadata", "inspect", "farwrite.box", "ctypes.util"}
+"""Modules that few programs use."""
+LARGE = {*SELDOM, "numpy", "concurrent.futures", "logging", "multiprocessing", "email", "socket"}
+"""Modules without which a help can be printed."""
+
+
+@pytest.mark.parametrize(
+    ("script", "without"),
+    [
+        ("import farwrite", LARGE),
+        ("import farwrite as fw; fw.Device().close()", SELDOM - {"farwrite.box"}),
+    ],
+)
+def test_the_package_loads_what_few_programs_use_only_when_they_use_it(
+    script: str, without: set[str]
+) -> None:
+    assert without & imported(script) == set()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--help", "--version", "rum", "info --help", "config --help", "options --help",
+        "tensorflow --help", "tensorflow analyze --help", "run --help", "box --help",
+        "box serve --help", "run --no-such-option", "box", "bench --help", "report --help",
+    ],
+)  # fmt: skip
+def test_a_help_and_a_wrong_line_need_no_large_module(words: str) -> None:
+    found = imported(f"from farwrite.cli import main\nmain({words.split()!r})")
+    assert "farwrite.cli" in found
+    assert LARGE & found == set()
+
+
+def test_threads_may_use_names_of_the_package_first_at_once() -> None:
+    script = """
+import threading, farwrite
+names, start = farwrite.__all__, threading.Barrier(8)
+def use(): start.wait(); found.append([getattr(farwrite, name) for name in names])
+found = []
+threads = [threading.Thread(target=use) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+assert len(found) == 8 and all(each == found[0] for each in found)
+assert farwrite.info() and callable(farwrite.info)
+"""
+    assert "farwrite.device" in imported(script)
+
+
+def test_what_a_program_registers_at_its_end_still_finds_its_device_open() -> None:
+    script = """
+import atexit, farwrite as fw
+atexit.register(lambda: print("open:", device.stats().channels_open, file=sys.stderr))
+device = fw.Device()
+"""
+    assert {"open:", "0"} <= imported(script)
 
 
 def test_an_error_is_one_line(

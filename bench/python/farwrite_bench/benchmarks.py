@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+
+from farwrite.installed import entry_points
 
 if TYPE_CHECKING:
     from farwrite_bench.cluster.transport import Transport
@@ -21,18 +21,19 @@ if TYPE_CHECKING:
 GROUP = "farwrite.benchmarks"
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """One benchmark. Its modules are imported when they are used."""
 
     name: str
     """The name in its JSON files, and of its subcommand of ``farwrite bench``."""
     module: str
     """The module with its declaration, ``BENCHMARK``."""
+    question: str
+    """What it measures: a line of the list of benchmarks."""
     command: bool = True
     """Whether it has a subcommand."""
 
-    @functools.cached_property
+    @property
     def benchmark(self) -> Benchmark[Any]:
         """Its declaration."""
         return cast("Benchmark[Any]", import_module(self.module).BENCHMARK)
@@ -42,26 +43,65 @@ class Suite(Protocol):
     """The module that an entry point names."""
 
     BENCHMARKS: Sequence[Entry]
-    TRANSPORTS: Sequence[Transport]
-    """Transports that ``bench tensor`` compares beside its own."""
+
+    def transports(self) -> Sequence[Transport]:
+        """Return the transports that ``bench tensor`` compares beside its own."""
 
     def page_parts(self, runs: Sequence[Run]) -> Iterator[str]:
         """Make what the page of ``farwrite report`` has beside the parts of single benchmarks."""
 
 
 BENCHMARKS = (
-    Entry("tensor", "farwrite_bench.tensor.benchmark"),
-    Entry("p2p", "farwrite_bench.p2p.benchmark"),
-    Entry("peers", "farwrite_bench.peers.benchmark"),
-    Entry("gpu", "farwrite_bench.gpu.benchmark"),
-    Entry("box", "farwrite_bench.box.benchmark"),
-    Entry("grpc", "farwrite_bench.grpc.benchmark"),
-    Entry("step", "farwrite_bench.step.benchmark"),
-    Entry("feed", "farwrite_bench.feed.benchmark"),
-    Entry("collective", "farwrite_bench.collective.benchmark"),
-    Entry("assign", "farwrite_bench.assign.benchmark"),
-    Entry("memory", "farwrite_bench.memory"),
-    Entry("start", "farwrite_bench.start"),
+    Entry(
+        "tensor",
+        "farwrite_bench.tensor.benchmark",
+        "measure a tensor that another TensorFlow process uses",
+    ),
+    Entry(
+        "p2p",
+        "farwrite_bench.p2p.benchmark",
+        "measure write, read, notify and alias between two processes",
+    ),
+    Entry(
+        "peers",
+        "farwrite_bench.peers.benchmark",
+        "compare Farwrite with UCX, OpenMPI, NIXL, gRPC and others",
+    ),
+    Entry(
+        "gpu",
+        "farwrite_bench.gpu.benchmark",
+        "measure moving bytes between two processes on one GPU",
+    ),
+    Entry(
+        "box", "farwrite_bench.box.benchmark", "measure the parameter box beside raw limits and MPI"
+    ),
+    Entry(
+        "grpc", "farwrite_bench.grpc.benchmark", "measure gRPC programs over Farwrite, TCP and MPI"
+    ),
+    Entry(
+        "step",
+        "farwrite_bench.step.benchmark",
+        "measure small steps of four kinds of TensorFlow programs",
+    ),
+    Entry(
+        "feed", "farwrite_bench.feed.benchmark", "measure feeds and fetches of a TensorFlow client"
+    ),
+    Entry(
+        "collective",
+        "farwrite_bench.collective.benchmark",
+        "measure an all-reduce between two TensorFlow workers",
+    ),
+    Entry(
+        "assign",
+        "farwrite_bench.assign.benchmark",
+        "measure adding to a variable of another TensorFlow task",
+    ),
+    Entry("memory", "farwrite_bench.memory", "measure allocation, first use and copy kernels"),
+    Entry(
+        "start",
+        "farwrite_bench.start",
+        "measure imports, helps, farwrite run and the plug-in",
+    ),
 )
 
 

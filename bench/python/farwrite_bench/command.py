@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from farwrite_bench.benchmarks import Entry, benchmarks
-from farwrite_bench.harness import command
+from farwrite_bench.benchmarks import benchmarks
 
 if TYPE_CHECKING:
     from typing import Any
@@ -24,13 +22,13 @@ def add_parser(subparsers: Subparsers) -> None:
         epilog="Example: farwrite bench p2p --quick",
     )
     kinds = parser.add_subparsers(metavar="BENCHMARK", required=True)
-    for entry in _needed(getattr(subparsers, "words", None) or ()):
-        if entry.command:
-            command.add_parser(entry.benchmark, kinds)
+    words = getattr(subparsers, "words", None)
+    for name, entry in sorted(benchmarks().items()):
+        if not entry.command:
+            continue
+        if words is None or name in words:
+            from farwrite_bench.harness import command
 
-
-def _needed(words: Iterable[str]) -> Iterable[Entry]:
-    following = iter(words)
-    named = next(following, None) if "bench" in following else None  # the word after it
-    known = benchmarks()
-    return [known[named]] if named and named in known else [known[each] for each in sorted(known)]
+            command.add_parser(entry.benchmark, entry.question, kinds)
+        else:
+            kinds.add_parser(name, help=entry.question)

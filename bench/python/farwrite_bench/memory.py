@@ -207,7 +207,6 @@ COPIES = Table(
 )
 BENCHMARK = Benchmark(
     name="memory",
-    question="measure allocation, first use and copy kernels",
     description="Compare allocation with malloc, the first use of memory with the kernel's own"
     " prefault, and the copy kernels with each other. The throughput of one thread falls once the"
     " bytes leave the caches.",

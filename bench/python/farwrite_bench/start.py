@@ -118,6 +118,7 @@ def _row(case: Case, took: dict[str, list[float]]) -> Row:
     added = statistics.median(one - other for one, other in zip(mine, beside, strict=True))
     return {
         "start": case.name,
+        "way": "limit" if case.target is None else "farwrite",
         "seconds": digits(statistics.median(mine)),
         "rounds_s": [digits(one) for one in mine],
         "beside": case.beside,
@@ -146,7 +147,6 @@ def _notes(plan: StartPlan) -> list[str]:
 
 BENCHMARK = Benchmark(
     name="start",
-    question="measure imports, helps, farwrite run and the plug-in's load",
     description="Start small programs: the import of Farwrite beside that of NumPy, the help of"
     " commands, a wrong command, a command that does nothing under farwrite run, and the load of"
     " the TensorFlow plug-in.",
@@ -171,6 +171,13 @@ BENCHMARK = Benchmark(
         ),
     ),
     charts=(
-        Bars("Time to start and end", lambda row: row["start"], "seconds", "s", series="start"),
+        Bars(
+            "Time to start and end",
+            lambda row: row["start"],
+            "seconds",
+            "s",
+            rounds="rounds_s",
+            names={"limit": "without Farwrite", "farwrite": "with Farwrite"},
+        ),
     ),
 )

@@ -230,7 +230,6 @@ def _counted(head: str, *names: str) -> Column:
 
 BENCHMARK = Benchmark(
     name="ablations",
-    question="measure what each way to send a tensor gains",
     description="Measure the step time of a communication-bound network and of small tensors in"
     " several ways: over stock gRPC; on request, with and without a copy at the sender; pushed"
     " into the receiver's memory; with each allocation policy. Also count registrations, and"

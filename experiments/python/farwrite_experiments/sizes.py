@@ -149,7 +149,6 @@ def _chart(model: str, sizes: npt.NDArray[np.int64]) -> str:
 
 BENCHMARK = Benchmark(
     name="sizes",
-    question="show the sizes of the tensors of the papers' networks",
     example="farwrite bench sizes --model vgg16",
     description="Run steps of the papers' networks over Farwrite, and show how large the tensors"
     " are that cross tasks. farwrite run shows the same for a program of yours. Needs TensorFlow.",

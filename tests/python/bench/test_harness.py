@@ -30,7 +30,6 @@ COLOURS = {"here": "farwrite", "there": "grpc"}
 RATE = Bars("Rates", lambda row: f"{row['size']}", "gb_s", "GB/s", rounds="rounds", colours=COLOURS)
 ECHO = Benchmark[argparse.Namespace](
     name="assign",
-    question="how loud the echo is",
     description="Measure echoes.",
     title="Echoes",
     options=(
@@ -72,7 +71,7 @@ ECHO = Benchmark[argparse.Namespace](
 
 def parse(*words: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    add_parser(ECHO, parser.add_subparsers())
+    add_parser(ECHO, "how loud the echo is", parser.add_subparsers())
     return parser.parse_args(["assign", *words])
 
 
@@ -191,7 +190,7 @@ def test_an_option_may_be_a_list_and_a_run_may_be_of_another_kind() -> None:
         instead=lambda arguments: 7 if arguments.serve else None,
     )
     parser = argparse.ArgumentParser()
-    add_parser(echo, parser.add_subparsers())
+    add_parser(echo, "how loud the echo is", parser.add_subparsers())
     arguments = parser.parse_args(["assign", "--at", "here", "--at", "there", "--serve"])
     assert arguments.at == ["here", "there"]
     assert arguments.run(arguments) == 7
@@ -203,7 +202,7 @@ def test_without_a_key_the_settings_are_facts_and_an_empty_table_is_not_shown(
     empty = Table((Column("nothing", "size"),), rows=lambda _: [])
     echo = replace(ECHO, settings_key="", tables=(empty,))
     parser = argparse.ArgumentParser()
-    add_parser(echo, parser.add_subparsers())
+    add_parser(echo, "how loud the echo is", parser.add_subparsers())
     file = tmp_path / "echo.json"
     arguments = parser.parse_args(["assign", "--json", str(file)])
     assert arguments.run(arguments) == 0

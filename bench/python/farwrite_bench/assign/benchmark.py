@@ -298,7 +298,6 @@ def _sizes(text: str) -> tuple[int, ...]:
 
 BENCHMARK = Benchmark(
     name="assign",
-    question="measure adding to a variable of another TensorFlow task",
     example="farwrite bench assign --megabytes 10,100",
     description="Measure how many bytes per second assign_add adds to a variable of another task."
     " One process, stock gRPC and Farwrite take turns. This is the benchmark of TensorFlow's issues"

@@ -328,7 +328,6 @@ def sentences(facts: Facts) -> list[str]:
 
 BENCHMARK = Benchmark(
     name="box",
-    question="measure the parameter box beside raw limits and MPI",
     description="Measure the parameter box: small reads, accumulate, publishing, bandwidth of many"
     " processes, and the asynchronous training of four networks, emulated, beside OpenMPI: workers"
     " read shared weights, sleep for the time of the computation, and push their changes meanwhile."

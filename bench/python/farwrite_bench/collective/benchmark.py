@@ -179,7 +179,6 @@ def gains(facts: Facts) -> list[Gain]:
 
 BENCHMARK = Benchmark(
     name="collective",
-    question="measure an all-reduce between two TensorFlow workers",
     example="farwrite bench collective --megabytes 64",
     description="Measure how long the all-reduce of a variable takes between two workers of a"
     " MultiWorkerMirroredStrategy. Stock gRPC and Farwrite take turns. Needs TensorFlow.",

@@ -292,7 +292,6 @@ def _chart(operation: str) -> BySize:
 
 BENCHMARK = Benchmark(
     name="feed",
-    question="measure feeds and fetches of a TensorFlow client",
     example="farwrite bench feed --sizes 4K,64M",
     description="Measure how long a v1 client, whose master is in another process, takes to feed a"
     " tensor and to fetch one. Servers of stock gRPC and of Farwrite take turns. Needs TensorFlow.",

@@ -142,7 +142,6 @@ def _chart(title: str, *operations: str) -> BySize:
 
 BENCHMARK = Benchmark(
     name="gpu",
-    question="measure moving bytes between two processes on one GPU",
     description="Move bytes between two processes on one GPU, and between the GPU and the other"
     " process's host memory, in turns with the driver's copies in one process, which wait for each"
     " copy as Farwrite does. Needs NVIDIA's driver; with PyTorch also its way to share tensors.",

@@ -324,7 +324,6 @@ def _add_benchmarks(parser: argparse.ArgumentParser) -> None:
 
 BENCHMARK = Benchmark(
     name="grpc",
-    question="measure gRPC programs over Farwrite, TCP and MPI",
     description="Measure a plain C++ program of gRPC: latency, bandwidth, throughput of"
     " parameter servers, nodes that all call each other, the receiver's processor time, new"
     " and idle connections, and gRPC's own benchmark. Payloads have ten buffers (uniform, random,"

@@ -41,8 +41,6 @@ class Benchmark(Generic[Plan]):
 
     name: str
     """Of the subcommand, and in the files."""
-    question: str
-    """What it measures: a line of the list of benchmarks."""
     description: str
     """What it does, for its help and above its figures."""
     options: Sequence[Option]

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 Plan = TypeVar("Plan")
 
 
-def add_parser(benchmark: Benchmark[Any], kinds: Subparsers) -> None:
-    """Add the subcommand."""
+def add_parser(benchmark: Benchmark[Any], question: str, kinds: Subparsers) -> None:
+    """Add the subcommand; its `question` is a line of the list of benchmarks."""
     parser = kinds.add_parser(
         benchmark.name,
-        help=benchmark.question,
+        help=question,
         description=f"{benchmark.description} {benchmark.more_help}".rstrip(),
         epilog=f"Example: {benchmark.example or f'farwrite bench {benchmark.name} --quick'}",
     )

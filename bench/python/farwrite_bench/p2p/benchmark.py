@@ -242,7 +242,6 @@ def _names(text: str) -> tuple[str, ...]:
 
 BENCHMARK: Benchmark[Plan | HostPlan] = Benchmark(
     name="p2p",
-    question="measure write, read, notify and alias between two processes",
     description="Move stamped payloads between two processes. write: the sender writes into the"
     " receiver's memory and notifies it. read: the receiver reads the sender's memory. notify: the"
     " sender sends a notification without bytes, in one row for all sizes. alias: the sender sends"

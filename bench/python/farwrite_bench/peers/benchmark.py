@@ -172,7 +172,6 @@ def _chart(title: str, y: str, value: str, **more: Any) -> BySize:
 
 BENCHMARK = Benchmark(
     name="peers",
-    question="compare Farwrite with UCX, OpenMPI, NIXL, gRPC and others",
     description="Move stamped payloads between two processes of this host, by Farwrite and by other"
     " libraries in turn, each with its own best settings. The receiver reads every byte. The limit"
     " is a memcpy into shared memory. A library that is not installed is a row that says how to"

@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING
 
 from farwrite.cli_parser import writable_file
 from farwrite.errors import FailedPrecondition, InvalidArgument
-from farwrite_bench.figures import write
-from farwrite_bench.report.files import read_folder
-from farwrite_bench.report.results_page import picture, results_page
 
 if TYPE_CHECKING:
     from typing import Any
@@ -46,6 +43,10 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the page. Files that cannot be shown are named on stderr and on the page."""
+    from farwrite_bench.figures import write
+    from farwrite_bench.report.files import read_folder
+    from farwrite_bench.report.results_page import picture, results_page
+
     for option, path in (("--output", arguments.output), ("--svg", arguments.svg)):
         if path is not None and path.suffix == ".json" and path.is_file():
             raise InvalidArgument(

@@ -192,7 +192,6 @@ def _group(row: Row) -> str:
 
 BENCHMARK = Benchmark(
     name="step",
-    question="measure small steps of four kinds of TensorFlow programs",
     description="Measure how long a small step takes, and what it costs in processor time and"
     " control calls: a v1 session, a TF2 function over two tasks, a function that a coordinator"
     " schedules, and an eager operation on another task. Stock gRPC, Farwrite without and with"

@@ -226,7 +226,6 @@ def _sizes(text: str) -> tuple[int, ...]:
 
 BENCHMARK = Benchmark(
     name="tensor",
-    question="measure a tensor that another TensorFlow process uses",
     example="farwrite bench tensor --sizes 4K,64M",
     description="Measure how much time a tensor adds to a step of a TensorFlow session when another"
     " process uses it. slice takes one element of the tensor, reduce_max reads all of it. parallel"

@@ -15,7 +15,7 @@ LOCAL = Transport("local", "one process", STOCK_PROTOCOL)
 """Producer and consumer in one server: the time of the computation alone."""
 RAW = Transport("raw", "raw socket", STOCK_PROTOCOL)
 """The same bytes through one tuned socket without TensorFlow: the limit between hosts."""
-_ADDED = [each for suite in suites() for each in suite.TRANSPORTS]
+_ADDED = [each for suite in suites() for each in suite.transports()]
 TRANSPORTS = {each.key: each for each in (GRPC, *_ADDED, STAGED, FARWRITE, LOCAL, RAW)}
 """The transports by key, with those that other distributions add."""
 SLICE = "slice"

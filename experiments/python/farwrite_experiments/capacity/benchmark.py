@@ -7,6 +7,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from farwrite_bench.benchmarks import benchmarks
 from farwrite_bench.cache import cache_folder
 from farwrite_bench.cluster.transport import FARWRITE, GRPC, PLUGIN, require
 from farwrite_bench.harness import command
@@ -147,7 +148,7 @@ def more_options(parser: argparse.ArgumentParser) -> None:
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command ``plan``."""
-    command.add_parser(BENCHMARK, subparsers)
+    command.add_parser(BENCHMARK, benchmarks()["plan"].question, subparsers)
 
 
 def figures(facts: Facts) -> list[str]:
@@ -190,7 +191,6 @@ def _percent(value: float, sign: str = "") -> str:
 
 BENCHMARK = Benchmark(
     name="plan",
-    question="predict a training step on more workers, and what limits it",
     example="farwrite plan --model vgg16 --workers 8",
     description="Predict how long a training step takes on one to thousands of workers, how much"
     " of that is communication, and what limits it, from costs that are measured once on this"

@@ -188,7 +188,6 @@ def _mean(head: str, key: str, form: str) -> Column:
 
 BENCHMARK = Benchmark(
     name="convergence",
-    question="measure the time to a stated quality in training",
     example="farwrite bench convergence --task images",
     description="Train three tasks to a stated quality with parameter servers and workers in"
     " processes of their own, which read their data from disk: image recognition, sequence to"

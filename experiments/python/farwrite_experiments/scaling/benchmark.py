@@ -216,7 +216,6 @@ def _busy(row: Row) -> str:
 
 BENCHMARK = Benchmark(
     name="scaling",
-    question="train the papers' networks on more and more machines",
     description="Train the papers' networks on more and more machines. As root, each machine is a"
     " network namespace with a shaped link; otherwise all are processes on the loopback. The"
     " computation is emulated, so that two cores can carry eight machines. Each step is also"

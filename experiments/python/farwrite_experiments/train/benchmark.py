@@ -171,7 +171,6 @@ def _ends(ratio: Row) -> str:
 
 BENCHMARK = Benchmark(
     name="train",
-    question="train the papers' networks in TensorFlow",
     example="farwrite bench train --model vgg16 --workers 2",
     description="Train the papers' networks with parameter servers and workers in processes of"
     " their own, with synthetic data. All transports take turns with the same graph in one process,"
