@@ -170,7 +170,15 @@ class Subparsers(SubParsersAction):
 
     def lists(self) -> bool:
         """Tell whether parsing `words` only lists the commands."""
-        return (self.words or [""])[0].startswith(("-h", "--h"))
+        words = iter(self.words or ())
+        for word in words:
+            if word.startswith("-h") or word in ("--h", "--he", "--hel", "--help"):
+                return True
+            if word.startswith("--l") and "=" not in word:
+                next(words, None)  # the level of --log, which may be named as a command is
+            elif not word.startswith("-"):
+                return False
+        return False
 
     def needs(self, command: str) -> bool:
         """Tell whether parsing `words` needs the parser of `command`."""

@@ -170,11 +170,12 @@ def test_a_command_that_is_ended_by_a_signal_cleans_up(
     program = (
         "import sys, tempfile, time\n"
         "from farwrite import cli\n"
+        "from farwrite.cli import info as command\n"
         "def info():\n"
         "    with tempfile.TemporaryDirectory(dir=sys.argv[1]):\n"
         "        print('begun', flush=True)\n"
         "        time.sleep(100)\n"
-        "cli.info.info = info\n"
+        "command.info = info\n"
         "sys.exit(cli.main(['info']))\n"
     )
     with subprocess.Popen(
@@ -191,6 +192,7 @@ def test_ctrl_c_ends_a_command_also_where_python_drops_it() -> None:
     script = """
         import signal, sys, time, weakref
         from farwrite import cli
+        from farwrite.cli import info
 
         class Watched:
             pass
@@ -206,7 +208,7 @@ def test_ctrl_c_ends_a_command_also_where_python_drops_it() -> None:
             time.sleep(30)
             return 0
 
-        cli.info.run = run
+        info.run = run
         sys.exit(cli.main(["info"]))
         """
     ended = subprocess.run(

@@ -183,7 +183,9 @@ def test_every_benchmark_has_the_name_of_its_command() -> None:
 
 
 def test_the_list_of_commands_needs_none_of_the_packages_modules() -> None:
-    assert cli.parser(["--help"]).format_help() == cli.parser().format_help()
+    whole = cli.parser().format_help()
+    for words in (["--help"], ["--log", "info", "-h"], ["--log=info", "--help"]):
+        assert cli.parser(words).format_help() == whole
     script = """
         import contextlib, sys
         from farwrite import cli

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 import errno
+import importlib
 import io
 import os
 import signal
 import sys
 from collections.abc import Sequence
 
-from farwrite.cli import box, config, info, options, run, tensorflow
-from farwrite.cli.entry_points import add_commands
+from farwrite.cli.entry_points import PURPOSES, add_commands
 from farwrite.cli.interrupts import Terminated, kept_interrupts, terminations
 from farwrite.cli_parser import USAGE_ERROR, Parser, Subparsers
 from farwrite.errors import Error, InvalidArgument
@@ -19,9 +19,9 @@ from farwrite.info import version
 from farwrite.log import LOG_LEVELS, set_log_level
 from farwrite.trace import traced
 
-# Each adds one subcommand with add_parser(subparsers), whose parser sets `run`, a function that
-# takes the parsed arguments and returns the exit status.
-COMMANDS = (info, config, options, tensorflow, run, box)
+# Each is a module here with add_parser(subparsers), which adds the subcommand. Its parser sets `run`,
+# a function that takes the parsed arguments and returns the exit status.
+COMMANDS = ("info", "config", "options", "tensorflow", "run", "box")
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # of a write
 _REMEDIES = {
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
@@ -61,8 +61,13 @@ def parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
     subparsers.words = words
     if words is not None:
         subparsers.whole = _whole
-    for command in COMMANDS:
-        command.add_parser(subparsers)
+    for name in COMMANDS:
+        if not subparsers.needs(name):
+            subparsers.add_parser(name)
+        elif subparsers.lists():
+            subparsers.add_parser(name, help=PURPOSES[name])
+        else:
+            importlib.import_module(f"farwrite.cli.{name}").add_parser(subparsers)
     add_commands(subparsers)
     return top
 
