@@ -19,8 +19,8 @@ from farwrite.info import version
 from farwrite.log import LOG_LEVELS, set_log_level
 from farwrite.trace import traced
 
-# Each is a module here with add_parser(subparsers), which adds the subcommand. Its parser sets `run`,
-# a function that takes the parsed arguments and returns the exit status.
+# Each is a module here with add_parser(subparsers), which adds the subcommand. Its parser sets
+# `run`, a function that takes the parsed arguments and returns the exit status.
 COMMANDS = ("info", "config", "options", "tensorflow", "run", "box")
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # of a write
 _REMEDIES = {
