@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
@@ -378,9 +379,8 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
         `wait_notification`.
         """
         limit = seconds("notification", timeout)
-        return await take_async(
-            self, self.try_notification, lambda: self.wait_notification(0), limit
-        )
+        last_look = partial(self.wait_notification, 0)
+        return await take_async(self, self.try_notification, last_look, limit)
 
     def try_notification(self) -> Notification | None:
         """Take the next notification if there is one, otherwise return None. Never blocks."""
@@ -431,8 +431,7 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
     @property
     def peer(self) -> Peer:
         """The identity of the peer, the fabric of the channel, and why it was chosen."""
-        facts: dict[str, Any] = self._native.peer()
-        return metrics.stats.Peer(**facts)
+        return metrics.stats.Peer(**self._native.peer())  # type: ignore[arg-type]
 
     @property
     def peer_state(self) -> PeerState:
@@ -441,8 +440,7 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
 
     def stats(self) -> ChannelStats:
         """Return the counters of the channel."""
-        counts = self._native.stats()
-        return metrics.stats.ChannelStats(**counts)
+        return metrics.stats.ChannelStats(**self._native.stats())
 
     @property
     def closed(self) -> bool:

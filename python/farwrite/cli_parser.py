@@ -168,17 +168,21 @@ class Subparsers(SubParsersAction):
         parser.purpose = (keywords.get("help") or "").replace("%%", "%")
         return parser
 
-    def lists(self) -> bool:
-        """Tell whether parsing `words` only lists the commands."""
+    def named(self) -> str | None:
+        """Return the command that `words` name, or what asks for the list of them; else None."""
         words = iter(self.words or ())
         for word in words:
-            if word.startswith("-h") or word in ("--h", "--he", "--hel", "--help"):
-                return True
+            if word.startswith("-h") or word in ("--h", "--he", "--hel"):
+                return "--help"
             if word.startswith("--l") and "=" not in word:
                 next(words, None)  # the level of --log, which may be named as a command is
-            elif not word.startswith("-"):
-                return False
-        return False
+            elif word == "--help" or not word.startswith("-"):
+                return word
+        return None
+
+    def lists(self) -> bool:
+        """Tell whether parsing `words` only lists the commands."""
+        return self.named() == "--help"
 
     def needs(self, command: str) -> bool:
         """Tell whether parsing `words` needs the parser of `command`."""

@@ -7,7 +7,7 @@ import os
 import resource
 from typing import TypedDict, cast
 
-from farwrite import _farwrite, installed
+from farwrite import _farwrite
 from farwrite.errors import ResourceExhausted
 
 
@@ -102,8 +102,12 @@ def version() -> str:
     ResourceExhausted
         If no descriptor is left to read it.
     """
+    from importlib import metadata  # takes longer than `import farwrite`
+
     try:
-        return installed.version("farwrite") or "unknown"
+        return metadata.version("farwrite")
+    except metadata.PackageNotFoundError:
+        return "unknown"
     except OSError as error:
         _refuse_if_exhausted(error)
         raise

@@ -118,9 +118,10 @@ def test_a_command_that_fails_half_way_leaves_no_half_command(install, greet, ca
 def test_a_second_command_of_a_name_is_left_out_with_a_warning(install, greet, capsys) -> None:
     install(("greet", "greeting"), ("info", "greeting"))
     assert cli.main(["info"]) == 0
-    printed = capsys.readouterr()
-    assert "Copy kernels" in printed.out
-    assert "info = greeting adds a second command 'info'" in printed.err
+    assert "Copy kernels" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        cli.main(["--help"])
+    assert "info = greeting adds a second command 'info'" in capsys.readouterr().err
 
 
 def test_the_other_packages_register_their_commands() -> None:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
-
-from farwrite.installed import entry_points
 
 if TYPE_CHECKING:
     from farwrite_bench.cluster.transport import Transport

@@ -11,7 +11,6 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from farwrite.cli.entry_points import PURPOSES, add_commands
 from farwrite.cli.interrupts import Terminated, kept_interrupts, terminations
 from farwrite.cli_parser import USAGE_ERROR, Parser, Subparsers
 from farwrite.errors import Error, InvalidArgument
@@ -19,9 +18,16 @@ from farwrite.info import version
 from farwrite.log import LOG_LEVELS, set_log_level
 from farwrite.trace import traced
 
-# Each is a module here with add_parser(subparsers), which adds the subcommand. Its parser sets
-# `run`, a function that takes the parsed arguments and returns the exit status.
-COMMANDS = ("info", "config", "options", "tensorflow", "run", "box")
+COMMANDS = {
+    "info": "show the fabrics, copy kernels and limits of this machine",
+    "config": "print flags and folders for C and C++ builds",
+    "options": "list every option, and check what the environment sets",
+    "tensorflow": "compile the TensorFlow plug-in, or analyze a graph",
+    "run": "run an unmodified TensorFlow or gRPC program on Farwrite",
+    "box": "serve a parameter box, or list its segments",
+}
+"""What each is for. It is a module here with add_parser(subparsers), which adds the subcommand. Its
+parser sets `run`, a function that takes the parsed arguments and returns the exit status."""
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # of a write
 _REMEDIES = {
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
@@ -61,14 +67,18 @@ def parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
     subparsers.words = words
     if words is not None:
         subparsers.whole = _whole
-    for name in COMMANDS:
+    for name, purpose in COMMANDS.items():
         if not subparsers.needs(name):
             subparsers.add_parser(name)
         elif subparsers.lists():
-            subparsers.add_parser(name, help=PURPOSES[name])
+            subparsers.add_parser(name, help=purpose)
         else:
             importlib.import_module(f"farwrite.cli.{name}").add_parser(subparsers)
-    add_commands(subparsers)
+    if subparsers.named() not in COMMANDS:
+        # Its search through what is installed takes as long as all else of a help.
+        from farwrite.cli.entry_points import add_commands
+
+        add_commands(subparsers)
     return top
 
 

@@ -12,11 +12,11 @@ import argparse
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from importlib.metadata import EntryPoint, entry_points
 from typing import NoReturn
 
 from farwrite.cli_parser import Parser, Subparsers
 from farwrite.errors import FailedPrecondition
-from farwrite.installed import EntryPoint, entry_points
 
 GROUP = "farwrite.commands"
 PACKAGES = {
@@ -26,19 +26,13 @@ PACKAGES = {
 }
 """Commands that are part of Farwrite and come in another package."""
 PURPOSES = {
-    "info": "show the fabrics, copy kernels and limits of this machine",
-    "config": "print flags and folders for C and C++ builds",
-    "options": "list every option, and check what the environment sets",
-    "tensorflow": "compile the TensorFlow plug-in, or analyze a graph",
-    "run": "run an unmodified TensorFlow or gRPC program on Farwrite",
-    "box": "serve a parameter box, or list its segments",
     "bench": "measure Farwrite against the physical limit of this machine",
     "demo": "hand 1 GiB to another process in four ways, and compare them",
     "plan": "predict a training step on more workers, and what limits it",
     "report": "make one HTML page of the results of benchmarks",
     "reproduce": "run the papers' benchmarks, and make one page of results",
 }
-"""What the commands of Farwrite are for: `farwrite --help` then needs none of their modules."""
+"""What these are for: `farwrite --help` then needs none of their modules."""
 
 
 def add_commands(subparsers: Subparsers) -> None:
@@ -58,7 +52,7 @@ def add_commands(subparsers: Subparsers) -> None:
         if not subparsers.needs(entry.name):
             subparsers.add_parser(entry.name)
             continue
-        if subparsers.lists() and entry.dist and PACKAGES.get(entry.name) == entry.dist.key:
+        if subparsers.lists() and entry.dist and PACKAGES.get(entry.name) == entry.dist.name:
             subparsers.add_parser(entry.name, help=PURPOSES[entry.name])
             continue
         fault = _fault(entry, subparsers.words)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib.util
 import mmap
 import re
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import NamedTuple
 
 from farwrite.errors import FailedPrecondition, Unsupported
-from farwrite.installed import distributions
 
 SUPPORTED = ("2.21",)
 """The supported TensorFlow minors; docs/reference/tensorflow.md has the support policy."""
@@ -56,7 +56,8 @@ def find_wheel() -> Wheel:
         )
     folder = Path(spec.origin).parent
     for distribution in distributions(path=[str(folder.parent)]):
-        if _DISTRIBUTIONS.fullmatch(distribution.key):
+        name = str(distribution.metadata["Name"] or "").lower().replace("_", "-")
+        if _DISTRIBUTIONS.fullmatch(name):
             return Wheel(folder, distribution.version)
     raise FailedPrecondition(
         f"TensorFlow plug-in: the TensorFlow in {folder} was not installed by pip, so its version"

@@ -26,7 +26,6 @@ PUBLIC = {
     "farwrite.cli_parser",
     "farwrite.errors",
     "farwrite.info",
-    "farwrite.installed",
     "farwrite.optional",
     "farwrite.plugin.library",
     "farwrite.run.html_page",
