@@ -12,6 +12,8 @@ import numpy as np
 from farwrite.errors import InvalidArgument
 
 T = TypeVar("T")
+_PLAIN = (float, int)
+_YEARS = 1e9  # in seconds
 
 
 def shown(value: object) -> str:
@@ -87,8 +89,8 @@ def seconds(operation: str, timeout: float | None) -> float | None:
     InvalidArgument
         If `timeout` is neither.
     """
-    if timeout is None:
-        return None
+    if timeout is None or (type(timeout) in _PLAIN and 0 <= timeout <= _YEARS):
+        return timeout
     length = number(timeout)
     if not length >= 0:  # NaN is not
         raise InvalidArgument(

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from farwrite.metrics.stats import ChannelStats, Peer, PeerState
 
 _LOOK_UP = "get one from Channel.lookup or Channel.open"
-_new = tuple.__new__  # makes a named tuple, and does not call its own __new__
 Payload = npt.NDArray[Any] | RegisteredArray | SupportsDLPack | bytes | bytearray | memoryview
 
 
@@ -370,7 +369,8 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
             If the peer died and no notification is left.
         """
         limit = seconds("wait_notification", timeout)
-        return _new(Notification, self._native.wait_notification(limit))
+        taken: Notification = self._native.wait_notification(limit)
+        return taken
 
     async def notification(self, timeout: float | None = None) -> Notification:
         """Take the next notification as `wait_notification` does, without blocking the event loop.
@@ -384,8 +384,8 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
 
     def try_notification(self) -> Notification | None:
         """Take the next notification if there is one, otherwise return None. Never blocks."""
-        taken = self._native.try_notification()
-        return None if taken is None else _new(Notification, taken)
+        taken: Notification | None = self._native.try_notification()
+        return taken
 
     def next_notification(self, timeout: float | None = None) -> Notification | None:
         """Take the next notification, or return None after either side closed the channel."""
@@ -419,12 +419,9 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
         if handler is None:
             self._native.on_notification(None)
             return
-        deliver = function("on_notification", "handler", handler, "a Notification, or None")
-
-        def call(tag: int, lane: int, message: bytes) -> None:
-            deliver(Notification(tag, lane, message))
-
-        self._native.on_notification(call)
+        self._native.on_notification(
+            function("on_notification", "handler", handler, "a Notification, or None")
+        )
 
     # --- The peer and the end.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from farwrite import _farwrite
 from farwrite.errors import (
     Cancelled,
     Error,
@@ -26,6 +27,9 @@ class Notification(NamedTuple):
     """The lane of the notification. Notifications are ordered within one lane only."""
     message: bytes
     """The bytes from `Channel.send`; empty for other notifications."""
+
+
+_farwrite.set_notification_type(Notification)
 
 
 class Notifications(

@@ -28,7 +28,6 @@ namespace nb = nanobind;
 using Local = Held<MemoryRegion>;
 using Remote = RemoteArrayRegion;
 using Link = Held<Channel>;
-using NotificationTuple = nb::typed<nb::tuple, std::uint32_t, std::uint32_t, nb::bytes>;
 
 // A smaller copy costs less than handing the GIL over and back, unless a GPU makes it.
 constexpr std::size_t kCopyWithoutGilBytes = std::size_t{64} << 10;
@@ -71,13 +70,6 @@ Completion read_region(Link& channel, nb::handle destination, const Remote& sour
 Completion send_message(Link& channel, nb::handle message, std::uint32_t tag, std::uint32_t lane) {
   const Buffer buffer = Buffer::readable(message);
   return keep(channel->send(buffer.bytes(), tag, lane), message);
-}
-
-// What the calls for plain arguments return: None if these are not plain and nothing was posted,
-// True if the operation has succeeded, else its Completion.
-nb::object outcome_of(Completion posted) {
-  if (posted.state() == nullptr && posted.wait().ok()) return nb::bool_(true);
-  return nb::cast(std::move(posted));
 }
 
 nb::object write_plain(Link& channel, nb::handle source, const Remote& target, nb::handle offset,
@@ -144,30 +136,41 @@ CudaBytes alias_cuda(Link& channel, const Remote& source, std::uint64_t offset,
   return bytes;
 }
 
-NotificationTuple to_tuple(const Notification& notification) {
-  return nb::make_tuple(notification.tag, notification.lane,
-                        nb::bytes(notification.message.data(), notification.message.size()));
+// farwrite.Notification, a named tuple. Set once, when that module is imported, and never let go
+// of.
+PyTypeObject* notification_type = nullptr;
+
+nb::object to_named_tuple(const Notification& notification) {
+  // As tuple.__new__ makes it, without a tuple to make it from.
+  nb::object made = nb::steal(notification_type->tp_alloc(notification_type, 3));
+  if (!made.is_valid()) throw nb::python_error();
+  const auto set = [&](Py_ssize_t at, nb::object value) {
+    PyTuple_SetItem(made.ptr(), at, value.release().ptr());
+  };
+  set(0, nb::int_(notification.tag));
+  set(1, nb::int_(notification.lane));
+  set(2, nb::bytes(notification.message.data(), notification.message.size()));
+  return made;
 }
 
-NotificationTuple wait_notification(Link& channel, std::optional<double> timeout) {
+nb::object wait_notification(Link& channel, std::optional<double> timeout) {
   const Channel handle = *channel;  // the Python object may go away meanwhile
-  return to_tuple(value_or_raise(
+  return to_named_tuple(value_or_raise(
       wait_in_slices(to_timeout(timeout), [&](std::chrono::nanoseconds slice) mutable {
         return Channel(handle).wait_notification(slice);
       })));
 }
 
-std::optional<NotificationTuple> try_notification(Link& channel) {
+nb::object try_notification(Link& channel) {
   const std::optional<Notification> taken = value_or_raise(channel->try_notification());
-  if (!taken) return std::nullopt;
-  return to_tuple(*taken);
+  return taken ? to_named_tuple(*taken) : nb::none();
 }
 
 void on_notification(Link& channel, std::optional<nb::callable> function) {
   std::function<void(Notification)> handler;
   if (function) {
     handler = [call = Callback(std::move(*function))](Notification notification) {
-      call([&] { return to_tuple(notification); });
+      call([&] { return nb::make_tuple(to_named_tuple(notification)); });
     };
   }
   // Waits for a handler that runs, and that one may be waiting for the GIL.
@@ -256,12 +259,13 @@ void bind_channel(nb::module_& module) {
       .def("send", &send_message, nb::arg("message"), nb::arg("tag"), nb::arg("lane"))
       .def("max_message_bytes",
            [](const Link& channel) { return channel.facts().max_message_bytes(); })
-      .def("wait_notification", &wait_notification, nb::arg("timeout").none())
-      .def("try_notification", &try_notification)
+      .def("wait_notification", &wait_notification, nb::arg("timeout").none(),
+           nb::sig("def wait_notification(self, timeout: float | None) -> typing.Any"))
+      .def("try_notification", &try_notification,
+           nb::sig("def try_notification(self) -> typing.Any"))
       .def("on_notification", &on_notification, nb::arg("function").none(),
-           nb::sig("def on_notification(self, function: collections.abc.Callable[[int, int, "
-                   "bytes], object] | None) "
-                   "-> None"))
+           nb::sig("def on_notification(self, function: "
+                   "collections.abc.Callable[[typing.Any], object] | None) -> None"))
       .def("notification_descriptor",
            [](Link& channel) { return value_or_raise(channel->notification_descriptor()); })
       .def("arm_notifications",
@@ -277,6 +281,13 @@ void bind_channel(nb::module_& module) {
       .def("as_capsule", &as_capsule, nb::arg("device"),
            nb::sig("def as_capsule(self, device: Device) -> object"))
       .def("close", &close_channel, nb::arg("timeout").none());
+  module.def(
+      "set_notification_type",
+      [](nb::type_object type) {
+        notification_type = reinterpret_cast<PyTypeObject*>(type.release().ptr());
+      },
+      nb::arg("type"), nb::sig("def set_notification_type(type: type) -> None"),
+      "Sets the named tuple (tag, lane, message) that notifications are. Once.");
 }
 
 }  // namespace farwrite::python

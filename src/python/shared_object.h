@@ -4,6 +4,7 @@
 #include <nanobind/nanobind.h>
 
 #include <memory>
+#include <utility>
 
 #include "farwrite/completion.h"
 #include "python/gil.h"
@@ -38,6 +39,13 @@ inline Completion keep(Completion completion, nanobind::handle object) {
     completion.on_settled([kept = SharedObject(nanobind::borrow(object))](const Status&) {});
   }
   return completion;
+}
+
+// What the calls for plain arguments return: None if these are not plain and nothing was posted,
+// True if the operation has succeeded, else its Completion.
+inline nanobind::object outcome_of(Completion posted) {
+  if (posted.state() == nullptr && posted.wait().ok()) return nanobind::bool_(true);
+  return nanobind::cast(std::move(posted));
 }
 
 }  // namespace farwrite::python

@@ -17,6 +17,7 @@
 #include "python/errors.h"
 #include "python/held.h"
 #include "python/module.h"
+#include "python/plain.h"
 #include "python/shared_object.h"
 #include "python/waiting.h"
 
@@ -27,9 +28,9 @@ namespace nb = nanobind;
 using Receiver = Held<TensorReceiver>;
 using Sender = Held<TensorSender>;
 using Dims = std::vector<std::uint64_t>;
-// The bytes, dtype, dims, sequence, and how they came.
-using TensorTuple =
-    nb::typed<nb::tuple, ReadOnlyBytesArray, std::string, Dims, std::uint64_t, std::string>;
+using Bytes = Held<ReceivedTensor>;  // exports its bytes to one array of NumPy, which keeps it
+// The bytes, dtype and dims.
+using TensorTuple = nb::typed<nb::tuple, Bytes, nb::str, nb::typed<nb::tuple, int, nb::ellipsis>>;
 
 EdgeKind parse_kind(const std::string& name) {
   for (const EdgeKind kind : {EdgeKind::kStatic, EdgeKind::kBounded, EdgeKind::kDynamic}) {
@@ -55,14 +56,26 @@ Receiver* open_receiver(Held<Channel>& channel, const std::string& name, const s
 }
 
 TensorTuple to_tuple(ReceivedTensor tensor) {
-  const auto* const data = reinterpret_cast<const std::uint8_t*>(tensor.data());
-  const std::uint64_t size = tensor.size();
-  const TensorSpec spec = tensor.spec();
-  const std::uint64_t sequence = tensor.sequence();
-  const std::string arrival(to_string(tensor.arrival()));
-  return nb::make_tuple(view_bytes<ReadOnlyBytesArray>(data, size, std::move(tensor)), spec.dtype,
-                        spec.dims, sequence, arrival);
+  const TensorSpec& spec = tensor.spec();
+  nb::object dtype = nb::cast(spec.dtype);
+  nb::object dims = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(spec.dims.size())));
+  if (!dims.is_valid()) throw nb::python_error();
+  for (std::size_t axis = 0; axis < spec.dims.size(); ++axis) {
+    PyTuple_SetItem(dims.ptr(), static_cast<Py_ssize_t>(axis),
+                    nb::int_(spec.dims[axis]).release().ptr());
+  }
+  return nb::make_tuple(nb::cast(new Bytes(std::move(tensor)), nb::rv_policy::take_ownership),
+                        std::move(dtype), std::move(dims));
 }
+
+int export_bytes(PyObject* self, Py_buffer* view, int flags) {
+  const ReceivedTensor& tensor = nb::inst_ptr<Bytes>(self)->facts();
+  return PyBuffer_FillInfo(view, self, const_cast<std::byte*>(tensor.data()),
+                           static_cast<Py_ssize_t>(tensor.size()), /*readonly=*/1, flags);
+}
+
+PyType_Slot bytes_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(&export_bytes)},
+                             {0, nullptr}};
 
 TensorTuple receive(Receiver& receiver, std::optional<double> timeout) {
   const auto limit = to_timeout(timeout);
@@ -95,11 +108,9 @@ Sender* open_sender(Held<Device>& device, Held<Channel>& channel, const std::str
 }
 
 // Always without the GIL: a thread that holds the edge may want it, to end another operation.
-Completion send_tensor(Sender& sender, nb::handle source, std::string dtype,
-                       std::uint32_t item_bytes, Dims dims, std::optional<double> timeout) {
+Completion post_tensor(Sender& sender, nb::handle source, const Buffer& buffer,
+                       const TensorSpec& spec, std::optional<double> timeout) {
   const auto limit = to_timeout(timeout);
-  const Buffer buffer = Buffer::readable(source);
-  const TensorSpec spec{std::move(dtype), item_bytes, std::move(dims)};
   const auto attempt = [&](std::chrono::nanoseconds slice) -> Result<Completion> {
     // A slice of 0 would mean not to wait, and fail otherwise.
     if (limit.count() > 0) slice = std::max(slice, std::chrono::nanoseconds(1));
@@ -108,7 +119,27 @@ Completion send_tensor(Sender& sender, nb::handle source, std::string dtype,
     if (refused.code() == StatusCode::kDeadlineExceeded) return refused;
     return sent;
   };
-  return keep(value_or_raise(wait_in_slices(limit, attempt)), source);
+  Completion posted = keep(value_or_raise(wait_in_slices(limit, attempt)), source);
+  // The caller gets a refusal at once.
+  if (posted.done()) raise_if_error(posted.wait(std::chrono::nanoseconds(0)));
+  return posted;
+}
+
+Completion send_tensor(Sender& sender, nb::handle source, std::string dtype,
+                       std::uint32_t item_bytes, Dims dims, std::optional<double> timeout) {
+  const TensorSpec spec{std::move(dtype), item_bytes, std::move(dims)};
+  return post_tensor(sender, source, Buffer::readable(source), spec, timeout);
+}
+
+// None if the array is not plain, and nothing was sent.
+nb::object send_plain(Sender& sender, nb::handle source, std::string dtype,
+                      std::optional<double> timeout) {
+  const PlainBuffer buffer = PlainBuffer::readable(source);
+  if (!buffer.valid()) return nb::none();
+  const Py_buffer& view = buffer.view();
+  const TensorSpec spec{std::move(dtype), static_cast<std::uint32_t>(view.itemsize),
+                        Dims(view.shape, view.shape + view.ndim)};
+  return outcome_of(post_tensor(sender, source, buffer, spec, timeout));
 }
 
 template <typename End>
@@ -119,6 +150,8 @@ Counts end_stats(End& end) {
 }  // namespace
 
 void bind_tensor(nb::module_& module) {
+  nb::class_<Bytes>(module, "ReceivedBytes", nb::type_slots(bytes_slots));
+
   nb::class_<Receiver>(module, "TensorReceiver")
       .def_static("open", &open_receiver, nb::arg("channel"), nb::arg("name"), nb::arg("kind"),
                   nb::arg("dtype"), nb::arg("item_bytes"), nb::arg("dims"), nb::arg("max_bytes"),
@@ -148,6 +181,11 @@ void bind_tensor(nb::module_& module) {
       .def("dims", [](const Sender& sender) { return sender.facts().announced().dims; })
       .def("send", &send_tensor, nb::arg("source"), nb::arg("dtype"), nb::arg("item_bytes"),
            nb::arg("dims"), nb::arg("timeout").none())
+      .def("send_plain", &send_plain, nb::arg("source").none(), nb::arg("dtype"),
+           nb::arg("timeout").none(),
+           nb::sig("def send_plain(self, source: object, dtype: str, timeout: float | None) -> "
+                   "typing.Literal[True] | Completion | None"),
+           "The same for a plain array; None if it is not, and nothing was sent.")
       .def("stats", &end_stats<Sender>)
       .def("abandon",
            [](Sender& sender) { raise_if_error(without_gil([&] { return sender->abandon(); })); })

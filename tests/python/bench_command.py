@@ -30,7 +30,7 @@ def result(path: Path, benchmark: str) -> Facts:
 def parsed(benchmark: Benchmark[Any], *words: str) -> argparse.Namespace:
     """Return the options of a benchmark, with their defaults."""
     parser = argparse.ArgumentParser()
-    add_parser(benchmark, parser.add_subparsers())
+    add_parser(benchmark, "what it measures", parser.add_subparsers())
     arguments = parser.parse_args([benchmark.name, *words])
     for option in benchmark.options:
         option.resolve(arguments)

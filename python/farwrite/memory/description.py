@@ -12,6 +12,7 @@ list of fields for a structured type. A type of the package ``ml_dtypes`` appear
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import math
@@ -104,6 +105,7 @@ def dtype_to_text(dtype: np.dtype[Any]) -> str:
     return descr if isinstance(descr, str) else json.dumps(descr)
 
 
+@functools.lru_cache(maxsize=64)
 def dtype_from_text(text: str) -> np.dtype[Any]:
     """Parse the text of a peer's `dtype_to_text`, as untrusted input.
 

@@ -139,7 +139,7 @@ def test_without_openmpi_its_rows_are_skipped_and_say_how_to_get_it(
     no_mpi: None, tmp_path: Path
 ) -> None:
     parser = argparse.ArgumentParser()
-    command.add_parser(BENCHMARK, parser.add_subparsers())
+    command.add_parser(BENCHMARK, "what it measures", parser.add_subparsers())
     arguments = parser.parse_args(["box", "--transport", "mpi", "--model", "vgg16", "--quick"])
     for each in BENCHMARK.options:
         each.resolve(arguments)
