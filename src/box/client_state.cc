@@ -336,7 +336,10 @@ Result<ClientState::Lendable> ClientState::lendable(ByteView memory) {
 
 void ClientState::add_segment(const std::shared_ptr<SegmentState>& segment) {
   const core::Lock lock(mutex_);
-  std::erase_if(segments_, [](const auto& known) { return known.expired(); });
+  if (segments_.size() >= next_sweep_) {
+    std::erase_if(segments_, [](const auto& known) { return known.expired(); });
+    next_sweep_ = 2 * segments_.size() + 1;
+  }
   segments_.push_back(segment);
 }
 

@@ -153,6 +153,8 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
   std::uint64_t next_id_ FW_GUARDED_BY(mutex_) = 1;
   Status ended_ FW_GUARDED_BY(mutex_);
   std::vector<std::weak_ptr<SegmentState>> segments_ FW_GUARDED_BY(mutex_);
+  // How many segments_ has when it is swept again: a sweep for each would take their square.
+  std::size_t next_sweep_ FW_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace farwrite::box

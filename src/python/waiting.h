@@ -6,14 +6,13 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
-#include <thread>
 #include <type_traits>
 #include <utility>
 
 #include "core/mutex.h"
-#include "core/start_thread.h"
 #include "farwrite/completion.h"
 #include "farwrite/status.h"
 #include "python/errors.h"
@@ -79,6 +78,10 @@ auto wait_in_growing_slices(std::chrono::nanoseconds timeout, std::chrono::nanos
   }
 }
 
+// Runs `job` in a thread of its own: the last job's, if that has just ended its job, else a new
+// one. For the main thread alone. On an error nothing runs.
+Status run_beside(std::function<void()> job);
+
 // Runs `call` without the GIL; in the main thread it runs in a thread of its own, so that a signal
 // ends the waiting. An abandoned call goes on to its own deadline, and what it returns is dropped:
 // `call` must own all it uses.
@@ -95,23 +98,20 @@ auto wait_beside(Call call) {
     std::exception_ptr failure FW_GUARDED_BY(mutex);  // the call had no memory, and threw
   };
   const auto shared = std::make_shared<Shared>();
-  std::thread thread;
-  raise_if_error(core::start_thread(thread, {"start a call that Ctrl-C can interrupt"},
-                                    [shared, call = std::move(call)]() mutable {
-                                      std::optional<Outcome> outcome;
-                                      std::exception_ptr failure;
-                                      try {
-                                        outcome.emplace(call());
-                                      } catch (...) {
-                                        failure = std::current_exception();
-                                      }
-                                      const core::Lock lock(shared->mutex);
-                                      shared->outcome = std::move(outcome);
-                                      shared->failure = std::move(failure);
-                                      shared->over = true;
-                                      shared->ended.notify_one();
-                                    }));
-  thread.detach();
+  raise_if_error(run_beside([shared, call = std::move(call)]() mutable {
+    std::optional<Outcome> outcome;
+    std::exception_ptr failure;
+    try {
+      outcome.emplace(call());
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    const core::Lock lock(shared->mutex);
+    shared->outcome = std::move(outcome);
+    shared->failure = std::move(failure);
+    shared->over = true;
+    shared->ended.notify_one();
+  }));
   while (true) {
     const bool ended = without_gil([&] {
       core::Lock lock(shared->mutex);
