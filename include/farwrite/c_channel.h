@@ -78,7 +78,7 @@ FW_API fw_status* fw_channel_take(fw_channel* channel, uint64_t timeout_ns,
 /// fw_channel_arm(). It belongs to the channel; do not read from it.
 FW_API fw_status* fw_channel_descriptor(fw_channel* channel, int* descriptor);
 /// Call it before each wait on the descriptor. Sets `armed` to 0 if something is there already.
-/// One event loop only.
+/// One event loop only. Errors: kFailedPrecondition while a handler takes the notifications.
 FW_API fw_status* fw_channel_arm(fw_channel* channel, int* armed);
 /// Spares the peer the ring of the descriptor while this thread polls in a loop. Call
 /// fw_channel_arm() at the end of the loop.

@@ -202,7 +202,7 @@ class FARWRITE_API Channel {
   Result<int> notification_descriptor();
   /// Call it before each wait on notification_descriptor(). False: something is there already, so
   /// call try_notification() until it has nothing, and then this again. Thread-safe, but one event
-  /// loop only.
+  /// loop only. Errors: kFailedPrecondition while a handler takes the notifications.
   Result<bool> arm_notifications();
   /// Spares the peer the ring of the descriptor (shm) while this thread polls in a loop. Call
   /// arm_notifications() at the end of the loop: a thread that waits on the descriptor counts on

@@ -33,6 +33,11 @@ void ring(const core::UniqueFd& doorbell) {
   [[maybe_unused]] const ssize_t count = ::write(doorbell.get(), &kOne, sizeof(kOne));
 }
 
+Status handler_takes(const std::string& peer) {
+  return Status::error(StatusCode::kFailedPrecondition, {kWait, peer},
+                       "a handler takes this channel's notifications", "remove the handler first");
+}
+
 void silence(const core::UniqueFd& doorbell) {
   std::uint64_t rings = 0;
   [[maybe_unused]] const ssize_t count = ::read(doorbell.get(), &rings, sizeof(rings));
@@ -175,11 +180,7 @@ Result<Notification> NotificationInbox::take(LaneDriver& driver, core::Deadline 
       last_look = true;
       continue;
     }
-    if (has_handler()) {
-      return Status::error(StatusCode::kFailedPrecondition, {kWait, driver.peer_name()},
-                           "a handler takes this channel's notifications",
-                           "remove the handler first");
-    }
+    if (has_handler()) return handler_takes(driver.peer_name());
     const std::chrono::nanoseconds left = deadline.remaining();
     if (left.count() == 0) {
       return Status::error(StatusCode::kDeadlineExceeded, {kWait, driver.peer_name()},
@@ -246,6 +247,7 @@ Result<int> NotificationInbox::descriptor() {
 }
 
 Result<bool> NotificationInbox::arm(LaneDriver& driver) {
+  if (has_handler()) return handler_takes(driver.peer_name());
   FARWRITE_RETURN_IF_ERROR(descriptor().status());
   const core::Lock lock(loop_mutex_);
   if (rung_.load() && rung_.exchange(false)) silence(loop_wake_);

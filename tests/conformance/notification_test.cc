@@ -346,6 +346,13 @@ TEST_P(Notifications, TheEndWakesAnEventLoop) {
   EXPECT_TRUE(ended);
 }
 
+TEST_P(Notifications, AnEventLoopThatAHandlerTakesTheNotificationsFromIsToldSo) {
+  ASSERT_OK(far_.on_notification([](const Notification&) {}));
+  EXPECT_EQ(far_.arm_notifications().status().code(), StatusCode::kFailedPrecondition);
+  ASSERT_OK(far_.on_notification(nullptr));
+  EXPECT_OK(far_.arm_notifications());
+}
+
 TEST_P(Notifications, ALaneThatDoesNotExistIsRefused) {
   EXPECT_FALSE(near_.notify(1, lanes()).wait(kHang).ok());
   EXPECT_FALSE(near_.notify(1, 0xffffffff).wait(kHang).ok());

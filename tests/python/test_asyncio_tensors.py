@@ -150,6 +150,23 @@ def test_what_another_thread_takes_before_the_task_sleeps_is_found(
     assert time.monotonic() - start < 10
 
 
+def test_a_task_is_told_that_a_handler_takes_what_it_waits_for(pair: Pair) -> None:
+    _, receiver = edge(pair, "of a handler")
+
+    async def wait() -> None:
+        with pytest.raises(fw.FailedPrecondition, match="a handler takes"):
+            await pair.far.notification()
+        with pytest.raises(fw.FailedPrecondition, match="a handler takes"):
+            await receiver.receive_async()
+        pair.near.on_notification(None)
+        asyncio.get_running_loop().call_later(0.05, pair.near.on_notification, lambda _: None)
+        with pytest.raises(fw.FailedPrecondition, match="a handler takes"):
+            await pair.near.notification()
+
+    pair.far.on_notification(lambda _: None)
+    run(wait())
+
+
 def test_one_array_is_awaited_with_a_timeout(pair: Pair) -> None:
     sender, receiver = edge(pair, "awaited")
 

@@ -366,11 +366,29 @@ def gpu() -> Facts:
     return facts("gpu", plan={"rounds": 3}, gpu="a GPU", rows=rows, hand_over=hand_over)
 
 
+def start() -> Facts:
+    """Return a result of ``bench start``."""
+    row: Facts = {"way": "farwrite", "rounds_s": [0.1, 0.12], "met": True}
+    rows = [
+        {
+            **row,
+            **{"start": "import numpy", "way": "limit", "seconds": 0.09, "beside": ""},
+            **{"added_s": 0.09, "target": None, "met": None},
+        },
+        {
+            **row,
+            **{"start": "import farwrite", "seconds": 0.11, "beside": "import numpy"},
+            **{"added_s": 0.02, "target": "<=0.06"},
+        },
+    ]
+    return facts("start", settings={"rounds": 2}, rows=rows)
+
+
 RESULTS: dict[str, Callable[[], Facts]] = {
     each.__name__: each
     for each in (
         *(train, scaling, convergence, ablations, sizes, plan),
-        *(tensor, p2p, peers, gpu, box, grpc, step, feed, collective, assign, memory),
+        *(tensor, p2p, peers, gpu, box, grpc, step, feed, collective, assign, memory, start),
     )
 }
 

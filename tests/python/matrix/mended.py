@@ -188,10 +188,9 @@ MENDED = (
     # --- Lost in silence.
     Mended(
         "cancelled-task-loses-what-it-took", "1feada4", "python/farwrite/doorbell.py",
-        "            return take()\n",
-        """            taken = take()
+        "        if (taken := look()) is not None:\n",
+        """        if (taken := look()) is not None:
             await asyncio.sleep(0)
-            return taken
 """,
         ("exceptions_program.py shm Channel.notification", random("channels")),
     ),
