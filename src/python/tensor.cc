@@ -150,7 +150,7 @@ Counts end_stats(End& end) {
 }  // namespace
 
 void bind_tensor(nb::module_& module) {
-  nb::class_<Bytes>(module, "ReceivedBytes", nb::type_slots(bytes_slots));
+  const nb::class_<Bytes> bytes(module, "ReceivedBytes", nb::type_slots(bytes_slots));
 
   nb::class_<Receiver>(module, "TensorReceiver")
       .def_static("open", &open_receiver, nb::arg("channel"), nb::arg("name"), nb::arg("kind"),
