@@ -5,7 +5,6 @@
 #include <thread>
 #include <utility>
 
-#include "core/fork_guard.h"
 #include "core/start_thread.h"
 #include "python/errors.h"
 
@@ -16,55 +15,45 @@ namespace {
 // most of the calls.
 constexpr std::chrono::nanoseconds kComesBack = std::chrono::milliseconds(100);
 
-// A thread that does one job after the other, and ends when none comes.
-struct Beside {
-  core::Mutex mutex;
-  core::CondVar changed;
-  bool waits FW_GUARDED_BY(mutex) = false;
-  std::function<void()> job FW_GUARDED_BY(mutex);
-  const core::ForkGuard fork_guard;
-};
+}  // namespace
 
-void work(Beside& own) {
+Result<std::shared_ptr<Beside>> Beside::run(std::function<void()> job) {
+  static std::shared_ptr<Beside> last;
+  if (last != nullptr && !last->fork_guard_.in_forked_child() &&
+      std::exchange(last->free_, false) && last->take(job)) {
+    return last;
+  }
+  const auto next = std::make_shared<Beside>();
+  (void)next->take(job);
+  std::thread thread;
+  FARWRITE_RETURN_IF_ERROR(core::start_thread(thread, {"start a call that Ctrl-C can interrupt"},
+                                              [next] { next->work(); }));
+  thread.detach();
+  last = next;
+  return next;
+}
+
+// False, and `job` is still the caller's, if the thread has ended.
+bool Beside::take(std::function<void()>& job) {
+  const core::Lock lock(mutex_);
+  if (ended_) return false;
+  job_ = std::move(job);
+  given_.notify_one();
+  return true;
+}
+
+void Beside::work() {
   while (true) {
     std::function<void()> job;  // what it holds is let go of before the next wait
     {
-      const core::Lock lock(own.mutex);
-      own.waits = true;
-      own.changed.wait_for(own.mutex, kComesBack,
-                           [&]() FW_REQUIRES(own.mutex) { return own.job != nullptr; });
-      own.waits = false;
-      job = std::exchange(own.job, nullptr);
+      const core::Lock lock(mutex_);
+      given_.wait_for(mutex_, kComesBack, [this]() FW_REQUIRES(mutex_) { return job_ != nullptr; });
+      ended_ = job_ == nullptr;
+      if (ended_) return;
+      job = std::exchange(job_, nullptr);
     }
-    if (job == nullptr) return;
     job();
   }
-}
-
-}  // namespace
-
-Status run_beside(std::function<void()> job) {
-  static std::shared_ptr<Beside> last;  // of the main thread
-  if (last != nullptr && !last->fork_guard.in_forked_child()) {
-    const core::Lock lock(last->mutex);
-    if (last->waits) {
-      last->waits = false;
-      last->job = std::move(job);
-      last->changed.notify_one();
-      return Status();
-    }
-  }
-  const auto next = std::make_shared<Beside>();
-  {
-    const core::Lock lock(next->mutex);
-    next->job = std::move(job);
-  }
-  std::thread thread;
-  FARWRITE_RETURN_IF_ERROR(core::start_thread(thread, {"start a call that Ctrl-C can interrupt"},
-                                              [next] { work(*next); }));
-  thread.detach();
-  last = next;
-  return Status();
 }
 
 std::chrono::nanoseconds to_timeout(std::optional<double> seconds, const char* what) {

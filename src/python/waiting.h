@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/fork_guard.h"
 #include "core/mutex.h"
 #include "farwrite/completion.h"
 #include "farwrite/status.h"
@@ -78,9 +79,26 @@ auto wait_in_growing_slices(std::chrono::nanoseconds timeout, std::chrono::nanos
   }
 }
 
-// Runs `job` in a thread of its own: the last job's, if that has just ended its job, else a new
-// one. For the main thread alone. On an error nothing runs.
-Status run_beside(std::function<void()> job);
+// A thread beside the main thread, which does one job after the other, and ends when none comes for
+// a while. For the main thread alone.
+class Beside {
+ public:
+  // Gives `job` to the last thread, if that is free, or to a new one. On an error nothing runs.
+  static Result<std::shared_ptr<Beside>> run(std::function<void()> job);
+  // The job has done all that its caller waits for.
+  void set_free() { free_ = true; }
+
+ private:
+  bool take(std::function<void()>& job);
+  void work();
+
+  const core::ForkGuard fork_guard_;
+  bool free_ = false;  // main thread only; one that does an abandoned job is not
+  core::Mutex mutex_;
+  core::CondVar given_;
+  std::function<void()> job_ FW_GUARDED_BY(mutex_);
+  bool ended_ FW_GUARDED_BY(mutex_) = false;
+};
 
 // Runs `call` without the GIL; in the main thread it runs in a thread of its own, so that a signal
 // ends the waiting. An abandoned call goes on to its own deadline, and what it returns is dropped:
@@ -98,7 +116,7 @@ auto wait_beside(Call call) {
     std::exception_ptr failure FW_GUARDED_BY(mutex);  // the call had no memory, and threw
   };
   const auto shared = std::make_shared<Shared>();
-  raise_if_error(run_beside([shared, call = std::move(call)]() mutable {
+  const auto thread = value_or_raise(Beside::run([shared, call = std::move(call)]() mutable {
     std::optional<Outcome> outcome;
     std::exception_ptr failure;
     try {
@@ -119,6 +137,7 @@ auto wait_beside(Call call) {
                                     [&]() FW_REQUIRES(shared->mutex) { return shared->over; });
     });
     if (ended) {
+      thread->set_free();
       const core::Lock lock(shared->mutex);
       if (shared->failure != nullptr) std::rethrow_exception(shared->failure);
       return std::move(*shared->outcome);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -30,6 +31,16 @@ def test_another_thread_runs_while_one_looks_up(pair: Pair) -> None:
     timer.start()
     assert pair.near.lookup("late", 20).shape == (3,)
     timer.join()
+
+
+def test_call_after_call_runs_in_one_thread_beside_the_main_thread(pair: Pair) -> None:
+    pair.right.publish("wanted", pair.right.allocate(3, "int8"))
+    before = len(os.listdir("/proc/self/task"))
+    most = before
+    for _ in range(300):
+        pair.near.lookup("wanted", 20)
+        most = max(most, len(os.listdir("/proc/self/task")))
+    assert most <= before + 1
 
 
 def test_another_thread_runs_while_one_connects(device: fw.Device) -> None:

@@ -78,6 +78,18 @@ def test_types_of_ml_dtypes_go_by_name(pair: Pair, name: str) -> None:
     assert pair.far.lookup("weights").dtype == dtype
 
 
+def test_renaming_the_fields_of_one_array_leaves_the_others_alone(pair: Pair) -> None:
+    fields = np.dtype([("x", "i4"), ("y", "f4")])
+    sender, receiver = _edge(pair, "fields")
+    sent = np.zeros(2, fields)
+    for round in range(3):
+        sender.send(sent)
+        received = receiver.receive(20)
+        assert received.dtype.names == sent.dtype.names, f"round {round}"
+        received.dtype.names = (f"p{round}", f"q{round}")
+        sent.dtype.names = (f"s{round}", f"t{round}")
+
+
 def test_a_name_that_is_no_type_is_refused() -> None:
     from farwrite.memory.description import dtype_from_text
 

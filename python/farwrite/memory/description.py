@@ -105,7 +105,6 @@ def dtype_to_text(dtype: np.dtype[Any]) -> str:
     return descr if isinstance(descr, str) else json.dumps(descr)
 
 
-@functools.lru_cache(maxsize=64)
 def dtype_from_text(text: str) -> np.dtype[Any]:
     """Parse the text of a peer's `dtype_to_text`, as untrusted input.
 
@@ -114,6 +113,11 @@ def dtype_from_text(text: str) -> np.dtype[Any]:
     ProtocolError
         If `text` is not an element type that can be sent, or this process lacks the type.
     """
+    # A structured dtype is made anew: a program may rename the fields of the one that it got.
+    return _parsed_dtype(text) if text.startswith("[") else _known_dtype(text)
+
+
+def _parsed_dtype(text: str) -> np.dtype[Any]:
     try:
         dtype = _rebuild(json.loads(text) if text.startswith("[") else text)
         if dtype.hasobject or dtype.subdtype is not None:
@@ -121,6 +125,9 @@ def dtype_from_text(text: str) -> np.dtype[Any]:
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ProtocolError(f"the peer sent an array of dtype {text!r}: {error}") from None
     return dtype
+
+
+_known_dtype = functools.lru_cache(maxsize=64)(_parsed_dtype)
 
 
 def describe(shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
