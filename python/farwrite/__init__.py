@@ -10,6 +10,9 @@ writes, reads or aliases. ``fw.box`` is the parameter box: segments that many pr
 from __future__ import annotations
 
 import importlib
+import os
+import threading
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import farwrite.lifetime.interpreter  # before the core is loaded
@@ -40,7 +43,7 @@ from farwrite.errors import (
     Unsupported,
     VersionMismatch,
 )
-from farwrite.info import info, version
+from farwrite.info import info, refuse_if_exhausted, version
 from farwrite.log import log_level, set_log_level
 
 if TYPE_CHECKING:
@@ -144,17 +147,36 @@ _HOMES = {
 """The modules of the names that need NumPy or that few programs use."""
 
 
+# First uses come in turn: NumPy fails if two threads import parts of it at once. And none is under
+# way during a fork: its child would wait for ever for a thread that it does not have.
+_first_use = threading.RLock()
+os.register_at_fork(
+    before=_first_use.acquire,
+    after_in_parent=_first_use.release,
+    after_in_child=_first_use.release,
+)
+
+
 def __getattr__(name: str) -> Any:
     """Import a name of the interface at its first use."""
     if name in _HOMES:
-        value = getattr(importlib.import_module(_HOMES[name]), name)
+        value = getattr(_imported(_HOMES[name]), name)
         globals()[name] = value  # the next use finds it without this function
         return value
     if name in ("box", "trace"):
-        return importlib.import_module(f"farwrite.{name}")
+        return _imported(f"farwrite.{name}")
     if name == "__version__":
         return version()
     raise AttributeError(f"module 'farwrite' has no attribute '{name}'")
+
+
+def _imported(module: str) -> ModuleType:
+    try:
+        with _first_use:
+            return importlib.import_module(module)
+    except OSError as error:
+        refuse_if_exhausted(error, f"import {module}")
+        raise
 
 
 def __dir__() -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from farwrite import _farwrite, metrics
+from farwrite import _farwrite
 from farwrite.arguments import function, instance, seconds, shown, text, word
 from farwrite.completion import SUCCEEDED, Completion
 from farwrite.doorbell import Doorbell, forget_closed_loops, take_async
@@ -32,12 +32,12 @@ from farwrite.memory.payload import (
     as_payload,
     byte_offset,
 )
+from farwrite.metrics.stats import ChannelStats, Peer, PeerState
 from farwrite.notification import Notification, Notifications, ended_in_good_order
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-    from farwrite.metrics.stats import ChannelStats, Peer, PeerState
 
 _LOOK_UP = "get one from Channel.lookup or Channel.open"
 Payload = npt.NDArray[Any] | RegisteredArray | SupportsDLPack | bytes | bytearray | memoryview
@@ -428,16 +428,16 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
     @property
     def peer(self) -> Peer:
         """The identity of the peer, the fabric of the channel, and why it was chosen."""
-        return metrics.stats.Peer(**self._native.peer())  # type: ignore[arg-type]
+        return Peer(**self._native.peer())  # type: ignore[arg-type]
 
     @property
     def peer_state(self) -> PeerState:
         """The current state of the peer, as this process has observed it."""
-        return metrics.stats.PeerState(self._native.peer_state())
+        return PeerState(self._native.peer_state())
 
     def stats(self) -> ChannelStats:
         """Return the counters of the channel."""
-        return metrics.stats.ChannelStats(**self._native.stats())
+        return ChannelStats(**self._native.stats())
 
     @property
     def closed(self) -> bool:

@@ -176,7 +176,7 @@ class Subparsers(SubParsersAction):
                 return "--help"
             if word.startswith("--l") and "=" not in word:
                 next(words, None)  # the level of --log, which may be named as a command is
-            elif word == "--help" or not word.startswith("-"):
+            elif word in ("--help", "-", "--") or not word.startswith("-"):
                 return word
         return None
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy.typing as npt
 
-from farwrite import _farwrite, metrics
+from farwrite import _farwrite
 from farwrite.arguments import seconds, text
 from farwrite.channel import Channel
 from farwrite.errors import FailedPrecondition
@@ -18,6 +18,7 @@ from farwrite.memory.description import Shape
 from farwrite.memory.payload import as_array, as_buffer
 from farwrite.memory.registration import MemoryRegistration
 from farwrite.metrics.endpoint import serve, serve_given, stop_serving
+from farwrite.metrics.stats import AdapterStats, DeviceStats, GpuStats, MemoryStats
 from farwrite.options.device import (
     DEFAULT_TOKEN,
     DefaultToken,
@@ -29,7 +30,6 @@ from farwrite.options.device import (
 from farwrite.options.docstring import add_parameters
 
 if TYPE_CHECKING:
-    from farwrite.metrics.stats import DeviceStats
     from farwrite.options.verbs import VerbsOptions
 
 
@@ -275,12 +275,12 @@ class Device(Closing, elsewhere="open a Device in the other process"):
     def stats(self) -> DeviceStats:
         """Return the counters of the device."""
         counts: dict[str, Any] = dict(self._native.stats())
-        counts["send"] = metrics.stats.MemoryStats(**counts["send"])
-        counts["receive"] = metrics.stats.MemoryStats(**counts["receive"])
-        counts["adapters"] = metrics.stats.AdapterStats(**counts["adapters"])
-        counts["gpu"] = metrics.stats.GpuStats(**counts["gpu"])
+        counts["send"] = MemoryStats(**counts["send"])
+        counts["receive"] = MemoryStats(**counts["receive"])
+        counts["adapters"] = AdapterStats(**counts["adapters"])
+        counts["gpu"] = GpuStats(**counts["gpu"])
         counts["choices"] = tuple(counts["choices"])
-        return metrics.stats.DeviceStats(**counts)
+        return DeviceStats(**counts)
 
     def metrics(self) -> str:
         """Return the counters of the device and its channels in the Prometheus text format."""

@@ -109,7 +109,7 @@ def version() -> str:
     except metadata.PackageNotFoundError:
         return "unknown"
     except OSError as error:
-        _refuse_if_exhausted(error)
+        refuse_if_exhausted(error)
         raise
 
 
@@ -192,14 +192,15 @@ def _read(path: str) -> str:
         with open(path) as file:
             return file.read()
     except OSError as error:
-        _refuse_if_exhausted(error)
+        refuse_if_exhausted(error)
         return ""
 
 
-def _refuse_if_exhausted(error: OSError) -> None:
+def refuse_if_exhausted(error: OSError, operation: str = "read what this machine supports") -> None:
+    """Raise `ResourceExhausted` if `error` of `operation` says that no descriptor is left."""
     if error.errno in (errno.EMFILE, errno.ENFILE):
         raise ResourceExhausted(
-            f"read what this machine supports: no descriptor is left ({error}); close what is not"
+            f"{operation}: no descriptor is left ({error}); close what is not"
             " used, or raise the limit of open files (ulimit -n)"
         ) from None
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, cast, get_args
+from typing import Any, Literal, SupportsIndex, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from farwrite import _farwrite, metrics
+from farwrite import _farwrite
 from farwrite.arguments import choice, flag, instance, seconds, text, whole_number, word
 from farwrite.channel import Channel
 from farwrite.completion import SUCCEEDED, Completion
@@ -28,9 +28,7 @@ from farwrite.memory.description import (
     dtype_to_text,
 )
 from farwrite.memory.payload import SupportsDLPack, as_payload
-
-if TYPE_CHECKING:
-    from farwrite.metrics.stats import TensorStats
+from farwrite.metrics.stats import TensorStats
 
 EdgeKind = Literal["static", "bounded", "dynamic"]
 Tensor = npt.NDArray[Any] | RegisteredArray | SupportsDLPack | bytes | bytearray | memoryview
@@ -219,7 +217,7 @@ class TensorReceiver(
     def stats(self) -> TensorStats:
         """Return the counters of this end of the edge."""
         counts = self._native.stats()
-        return metrics.stats.TensorStats(**counts)
+        return TensorStats(**counts)
 
     def close(self, timeout: float | None = 1.0) -> None:
         """End the edge. Received arrays stay valid. Closing twice is allowed.
@@ -357,7 +355,7 @@ class TensorSender(
     def stats(self) -> TensorStats:
         """Return the counters of this end of the edge."""
         counts = self._native.stats()
-        return metrics.stats.TensorStats(**counts)
+        return TensorStats(**counts)
 
     def close(self, timeout: float | None = _CLOSING) -> None:
         """End the stream, and wait until the receiver has taken every array that was sent.

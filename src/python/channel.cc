@@ -284,10 +284,14 @@ void bind_channel(nb::module_& module) {
   module.def(
       "set_notification_type",
       [](nb::type_object type) {
+        if (notification_type != nullptr) return;  // a reload
+        if (!PyObject_IsSubclass(type.ptr(), reinterpret_cast<PyObject*>(&PyTuple_Type))) {
+          throw nb::type_error("set_notification_type: give a named tuple");
+        }
         notification_type = reinterpret_cast<PyTypeObject*>(type.release().ptr());
       },
       nb::arg("type"), nb::sig("def set_notification_type(type: type) -> None"),
-      "Sets the named tuple (tag, lane, message) that notifications are. Once.");
+      "Sets the named tuple (tag, lane, message) that notifications are. The first one stays.");
 }
 
 }  // namespace farwrite::python

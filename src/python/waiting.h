@@ -116,14 +116,16 @@ auto wait_beside(Call call) {
     std::exception_ptr failure FW_GUARDED_BY(mutex);  // the call had no memory, and threw
   };
   const auto shared = std::make_shared<Shared>();
-  const auto thread = value_or_raise(Beside::run([shared, call = std::move(call)]() mutable {
+  auto held = std::make_optional(std::move(call));
+  const auto thread = value_or_raise(Beside::run([shared, held = std::move(held)]() mutable {
     std::optional<Outcome> outcome;
     std::exception_ptr failure;
     try {
-      outcome.emplace(call());
+      outcome.emplace((*held)());
     } catch (...) {
       failure = std::current_exception();
     }
+    held.reset();  // what it has may take long to close, and the thread gets other calls after this
     const core::Lock lock(shared->mutex);
     shared->outcome = std::move(outcome);
     shared->failure = std::move(failure);

@@ -119,9 +119,17 @@ def test_a_second_command_of_a_name_is_left_out_with_a_warning(install, greet, c
     install(("greet", "greeting"), ("info", "greeting"))
     assert cli.main(["info"]) == 0
     assert "Copy kernels" in capsys.readouterr().out
+    for words in ("--help", "nosuch"):
+        with pytest.raises(SystemExit):
+            cli.main([words])
+        assert capsys.readouterr().err.count("info = greeting adds a second command 'info'") == 1
+
+
+@pytest.mark.parametrize("word", ["-", "--", ""])
+def test_a_word_that_is_no_command_is_refused_with_all_commands(word, capsys) -> None:
     with pytest.raises(SystemExit):
-        cli.main(["--help"])
-    assert "info = greeting adds a second command 'info'" in capsys.readouterr().err
+        cli.main([word, "info"])
+    assert "'reproduce'" in capsys.readouterr().err
 
 
 def test_the_other_packages_register_their_commands() -> None:

@@ -43,11 +43,12 @@ def add_commands(subparsers: Subparsers) -> None:
     installed = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
     for entry in installed:
         if entry.name in subparsers.choices:
-            print(
-                f"farwrite: {_origin(entry)} adds a second command '{entry.name}', which is left"
-                " out; uninstall the package that should not have it",
-                file=sys.stderr,
-            )
+            if subparsers.words is not None:  # else it has been said for the command line
+                print(
+                    f"farwrite: {_origin(entry)} adds a second command '{entry.name}', which is"
+                    " left out; uninstall the package that should not have it",
+                    file=sys.stderr,
+                )
             continue
         if not subparsers.needs(entry.name):
             subparsers.add_parser(entry.name)
