@@ -158,8 +158,12 @@ def test_a_command_that_is_ended_by_a_signal_cleans_up(
         "from farwrite.cli import info as command\n"
         "def info():\n"
         "    with tempfile.TemporaryDirectory(dir=sys.argv[1]):\n"
-        "        print('begun', flush=True)\n"
-        "        time.sleep(100)\n"
+        "        try:\n"
+        "            print('begun', flush=True)\n"
+        "            time.sleep(100)\n"
+        "        finally:\n"
+        "            print('cleaning up', flush=True)\n"
+        "            time.sleep(0.2)\n"
         "command.info = info\n"
         "sys.exit(cli.main(['info']))\n"
     )
@@ -169,6 +173,8 @@ def test_a_command_that_is_ended_by_a_signal_cleans_up(
         assert command.stdout is not None
         assert command.stdout.readline() == "begun\n"
         command.send_signal(number)
+        assert command.stdout.readline() == "cleaning up\n"
+        command.send_signal(number)  # as `timeout` does, to the group
         assert command.wait(20) == -number
     assert list(tmp_path.iterdir()) == []
 

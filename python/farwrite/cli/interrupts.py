@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from types import FrameType
 
 _AGAIN_SECONDS = 0.02
+_SAME_SECONDS = 1.0
 
 
 class Terminated(KeyboardInterrupt):
@@ -30,11 +33,19 @@ class Terminated(KeyboardInterrupt):
 def terminations() -> Iterator[None]:
     """Raise `Terminated` at SIGTERM and SIGHUP while the block runs.
 
+    Signals that come within a second of one belong to it and do not interrupt the cleaning up:
+    ``timeout`` ends a process and then its group.
     A signal that this process ignores or handles already is left alone, and so are all of them
     outside the main thread.
     """
+    last = -math.inf
 
     def terminate(number: int, frame: FrameType | None) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last < _SAME_SECONDS:
+            return
+        last = now
         raise Terminated(number)
 
     mine = []
