@@ -113,8 +113,8 @@ def dtype_from_text(text: str) -> np.dtype[Any]:
     ProtocolError
         If `text` is not an element type that can be sent, or this process lacks the type.
     """
-    # A structured dtype is made anew: a program may rename the fields of the one that it got.
-    return _parsed_dtype(text) if text.startswith("[") else _known_dtype(text)
+    # Structured ones are made anew: a program may rename the fields of the one that it got.
+    return _known_dtype(text) if text.startswith(("<", ">", "|")) else _parsed_dtype(text)
 
 
 def _parsed_dtype(text: str) -> np.dtype[Any]:
