@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy.typing as npt
 
@@ -28,9 +28,7 @@ from farwrite.options.device import (
     given_options,
 )
 from farwrite.options.docstring import add_parameters
-
-if TYPE_CHECKING:
-    from farwrite.options.verbs import VerbsOptions
+from farwrite.options.verbs import VerbsOptions
 
 
 @add_parameters

@@ -13,6 +13,7 @@ from farwrite.errors import (
     Unavailable,
 )
 from farwrite.lifetime.handle import Handle
+from farwrite.metrics.stats import PeerState
 
 if TYPE_CHECKING:
     from farwrite.channel import Channel
@@ -67,4 +68,4 @@ def ended_in_good_order(channel: Channel, error: Error) -> bool:
     """Whether `error` of a wait for a notification says that either side closed the channel."""
     if isinstance(error, Unavailable):  # the peer closed it; its process may be gone by now
         return True
-    return channel.closed or channel.peer_state.name == "CLOSED"  # with its device
+    return channel.closed or channel.peer_state is PeerState.CLOSED  # with its device

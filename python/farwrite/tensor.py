@@ -216,8 +216,7 @@ class TensorReceiver(
 
     def stats(self) -> TensorStats:
         """Return the counters of this end of the edge."""
-        counts = self._native.stats()
-        return TensorStats(**counts)
+        return TensorStats(**self._native.stats())
 
     def close(self, timeout: float | None = 1.0) -> None:
         """End the edge. Received arrays stay valid. Closing twice is allowed.
@@ -354,8 +353,7 @@ class TensorSender(
 
     def stats(self) -> TensorStats:
         """Return the counters of this end of the edge."""
-        counts = self._native.stats()
-        return TensorStats(**counts)
+        return TensorStats(**self._native.stats())
 
     def close(self, timeout: float | None = _CLOSING) -> None:
         """End the stream, and wait until the receiver has taken every array that was sent.

@@ -26,16 +26,16 @@ constexpr std::chrono::nanoseconds kComesBack = std::chrono::milliseconds(1);
 
 constexpr std::string_view kWait = "wait for a notification";
 
+Status handler_takes(const std::string& peer) {
+  return Status::error(StatusCode::kFailedPrecondition, {kWait, peer},
+                       "a handler takes this channel's notifications", "remove the handler first");
+}
+
 core::UniqueFd make_doorbell() { return core::UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)); }
 
 void ring(const core::UniqueFd& doorbell) {
   constexpr std::uint64_t kOne = 1;
   [[maybe_unused]] const ssize_t count = ::write(doorbell.get(), &kOne, sizeof(kOne));
-}
-
-Status handler_takes(const std::string& peer) {
-  return Status::error(StatusCode::kFailedPrecondition, {kWait, peer},
-                       "a handler takes this channel's notifications", "remove the handler first");
 }
 
 void silence(const core::UniqueFd& doorbell) {

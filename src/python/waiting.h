@@ -100,7 +100,7 @@ class Beside {
   bool ended_ FW_GUARDED_BY(mutex_) = false;
 };
 
-// Runs `call` without the GIL; in the main thread it runs in a thread of its own, so that a signal
+// Runs `call` without the GIL; in the main thread it runs in the thread beside it, so that a signal
 // ends the waiting. An abandoned call goes on to its own deadline, and what it returns is dropped:
 // `call` must own all it uses.
 template <typename Call>

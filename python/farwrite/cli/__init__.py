@@ -26,8 +26,9 @@ COMMANDS = {
     "run": "run an unmodified TensorFlow or gRPC program on Farwrite",
     "box": "serve a parameter box, or list its segments",
 }
-"""What each is for. It is a module here with add_parser(subparsers), which adds the subcommand. Its
-parser sets `run`, a function that takes the parsed arguments and returns the exit status."""
+"""What each is for. It is a module here with add_parser(subparsers, purpose), which adds the
+subcommand. Its parser sets `run`, a function that takes the parsed arguments and returns the exit
+status."""
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # of a write
 _REMEDIES = {
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
@@ -73,7 +74,7 @@ def parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
         elif subparsers.lists():
             subparsers.add_parser(name, help=purpose)
         else:
-            importlib.import_module(f"farwrite.cli.{name}").add_parser(subparsers)
+            importlib.import_module(f"farwrite.cli.{name}").add_parser(subparsers, purpose)
     if subparsers.named() not in COMMANDS:
         # Its search through what is installed takes as long as all else of a help.
         from farwrite.cli.entry_points import add_commands

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[Any]
 
 
-def add_parser(subparsers: Subparsers) -> None:
+def add_parser(subparsers: Subparsers, purpose: str) -> None:
     """Add the subcommand ``box``."""
     parser = subparsers.add_parser(
         "box",
-        help="serve a parameter box, or list its segments",
+        help=purpose,
         description="A box holds named segments of memory that many processes share. Its server"
         " adds up what they send.",
         epilog="Example: farwrite box serve --listen 127.0.0.1:7800",

@@ -29,11 +29,11 @@ _ANSWERS = {
 }
 
 
-def add_parser(subparsers: Subparsers) -> None:
+def add_parser(subparsers: Subparsers, purpose: str) -> None:
     """Add the subcommand ``config``."""
     parser = subparsers.add_parser(
         "config",
-        help="print flags and folders for C and C++ builds",
+        help=purpose,
         description="Print what a C or C++ build needs to use this installation, on one line.",
         epilog="Example: farwrite config --cflags --libs",
     )

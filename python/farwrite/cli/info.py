@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[Any]
 
 
-def add_parser(subparsers: Subparsers) -> None:
+def add_parser(subparsers: Subparsers, purpose: str) -> None:
     """Add the subcommand ``info``."""
     parser = subparsers.add_parser(
         "info",
-        help="show the fabrics, copy kernels and limits of this machine",
+        help=purpose,
         description="Show which fabrics are usable and why others are not, the rate of each copy"
         " kernel, and the limits of this process.",
         epilog="Example: farwrite info --json",

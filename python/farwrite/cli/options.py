@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[Any]
 
 
-def add_parser(subparsers: Subparsers) -> None:
+def add_parser(subparsers: Subparsers, purpose: str) -> None:
     """Add the subcommand ``options``."""
     parser = subparsers.add_parser(
         "options",
-        help="list every option, and check what the environment sets",
+        help=purpose,
         description="Print every option: keyword or command-line option, environment variable,"
         " where it works, type, default and meaning. Then print the options that the environment"
         " sets, and why a value is refused. The status is 1 if one is.",

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[Any]
 
 
-def add_parser(subparsers: Subparsers) -> None:
+def add_parser(subparsers: Subparsers, purpose: str) -> None:
     """Add the subcommand ``run``."""
     parser = subparsers.add_parser(
         "run",
-        help="run an unmodified TensorFlow or gRPC program on Farwrite",
+        help=purpose,
         usage="farwrite run [options] -- command [argument ...]",
         description="Run a TensorFlow program that uses plain gRPC on Farwrite. Its Python"
         " processes and their child processes load the plug-in right after they import TensorFlow."

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[Any]
 
 
-def add_parser(subparsers: Subparsers) -> None:
+def add_parser(subparsers: Subparsers, purpose: str) -> None:
     """Add the subcommand ``tensorflow``."""
     parser = subparsers.add_parser(
         "tensorflow",
-        help="compile the TensorFlow plug-in, or analyze a graph",
+        help=purpose,
         description="Manage the TensorFlow plug-in. Farwrite compiles it once for the installed"
         " TensorFlow, at the first use or with `farwrite tensorflow build`, and caches it.",
         epilog="Example: farwrite tensorflow build",

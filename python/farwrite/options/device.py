@@ -16,6 +16,7 @@ from farwrite.errors import InvalidArgument
 from farwrite.nearest import did_you_mean
 from farwrite.options.option import Kind, Option, from_environment
 from farwrite.options.table import DEVICE_OPTIONS
+from farwrite.options.verbs import VerbsOptions
 
 P = ParamSpec("P")
 HugePages = Literal["off", "transparent", "explicit"]
@@ -90,12 +91,15 @@ def given_options(keywords: Mapping[str, Any]) -> dict[str, Given]:
     InvalidArgument
         If `verbs` is no `VerbsOptions`.
     """
-    verbs = keywords["verbs"]
-    if verbs is not None:
-        _check_verbs(verbs)
+    verbs = VerbsOptions() if keywords["verbs"] is None else keywords["verbs"]
+    if not isinstance(verbs, VerbsOptions):
+        raise InvalidArgument(
+            f"Device: verbs {shown(verbs)} is not the options of verbs; give"
+            " farwrite.VerbsOptions(device=...)"
+        )
     given = {}
     for option in DEVICE_OPTIONS:
-        value = getattr(verbs, option.field, None) if option.fabric else keywords[option.name]
+        value = getattr(verbs, option.field) if option.fabric else keywords[option.name]
         if value is not (DEFAULT_TOKEN if option.name == "token" else None):
             given[option.name] = Given(option.name, value)
             continue
@@ -105,16 +109,6 @@ def given_options(keywords: Mapping[str, Any]) -> dict[str, Given]:
         if found:
             given[option.name] = Given(option.variable, value)
     return given
-
-
-def _check_verbs(verbs: object) -> None:
-    from farwrite.options.verbs import VerbsOptions
-
-    if not isinstance(verbs, VerbsOptions):
-        raise InvalidArgument(
-            f"Device: verbs {shown(verbs)} is not the options of verbs; give"
-            " farwrite.VerbsOptions(device=...)"
-        )
 
 
 def device_options(given: Mapping[str, Given]) -> _farwrite.DeviceOptions:
