@@ -145,9 +145,13 @@ async def take_async(
             if bell is None:
                 forget_closed_loops(channel)
                 bell = channel.doorbells[loop] = Doorbell(channel, loop)
-            # A thread may have taken it off the channel for us since the first look.
-            if bell.arm() and (taken := look()) is not None:
-                return taken
+            if bell.arm():
+                # A thread may have taken it off the channel for us since the first look.
+                if (taken := look()) is not None:
+                    return taken
+                if reading():
+                    await asyncio.sleep(_READING)
+                    continue
             await bell.wait(min(left, _LONGEST_SLEEP))
         finally:
             bell = channel.doorbells.get(loop)

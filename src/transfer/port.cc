@@ -95,8 +95,7 @@ Status Port::wait(Channel& channel, const std::function<bool()>& arrived, core::
     Result<Notification> next = channel.wait_notification(slice);
     Status outcome = next.ok() ? dispatch(*std::move(next)) : next.status();
     lock.lock();
-    led_ = false;
-    wake_all(channel);
+    stop_leading(channel, outcome.code() != StatusCode::kDeadlineExceeded);
     if (outcome.ok() || outcome.code() == StatusCode::kDeadlineExceeded) continue;
     if (outcome.code() == StatusCode::kFailedPrecondition) return outcome;  // the user's handler
     if (ended_.ok()) ended_ = std::move(outcome);
@@ -109,6 +108,7 @@ void Port::drain(Channel& channel) {
   led_ = true;
   lock.unlock();
   Status outcome;
+  bool found = false;
   for (int i = 0; i < kLongestDrain && outcome.ok(); ++i) {
     Result<std::optional<Notification>> next = channel.try_notification();
     if (!next.ok()) {
@@ -116,13 +116,21 @@ void Port::drain(Channel& channel) {
     } else if (!next->has_value()) {
       break;
     } else {
+      found = true;
       outcome = dispatch(**std::move(next));
     }
   }
   lock.lock();
-  led_ = false;
+  found = found || !outcome.ok();
   if (!outcome.ok()) ended_ = std::move(outcome);
-  wake_all(channel);
+  stop_leading(channel, found);
+}
+
+void Port::stop_leading(const Channel& channel, bool found) {
+  led_ = false;
+  changed_.notify_all();  // another thread may have to lead now
+  // An event loop looks behind its arming: if a look that found nothing rang, it would never sleep.
+  if (found) channel.state_->wake_event_loop();
 }
 
 void Port::wake_all(const Channel& channel) {

@@ -100,6 +100,8 @@ class Port final : public EngineUser,
   Status on_slots(const std::string& edge, std::size_t count) override;
   Status on_reset(const std::string& edge, std::uint32_t round) override;
 
+  // `found`: whether it took anything.
+  void stop_leading(const Channel& channel, bool found) FW_REQUIRES(mutex_);
   Status dispatch(Notification notification);
   Status take_edge(ByteView message);
   Status take_offer(const Notification& notification);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import random
 import threading
 import time
@@ -241,3 +242,32 @@ def test_a_loop_that_was_closed_with_a_waiting_task_keeps_no_descriptor(pair: Pa
     assert len(pair.far.doorbells) == 1  # the next wait, or close(), forgets it
     pair.far.close()
     assert not pair.far.doorbells
+
+
+@pytest.mark.parametrize("waits", ["notification", "receiver", "copies", "static", "sender"])
+def test_a_task_for_which_nothing_comes_sleeps(pair: Pair, waits: str) -> None:
+    options = {"copies": KINDS[1], "static": KINDS[2]}.get(waits, KINDS[0])
+    sender, receiver = edge(pair, "nothing", **options)
+
+    async def wait() -> None:
+        if waits == "notification":
+            await pair.far.notification()
+        elif waits == "sender":
+            async with sender:
+                sender.send(np.full(4, 7, "i4"))
+        else:
+            await receiver.receive_async()
+
+    async def count() -> int:
+        """Count how often the loop looks for something to do in half a second."""
+        selector = asyncio.get_running_loop()._selector  # type: ignore[attr-defined]
+        select, looks = selector.select, itertools.count()
+        selector.select = lambda timeout: (next(looks), select(timeout))[1]
+        task = asyncio.create_task(wait())
+        await asyncio.sleep(0.5)
+        looked = next(looks)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return looked
+
+    assert run(count()) < 50, "it polls without a pause"

@@ -22,6 +22,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import farwrite as fw
@@ -54,7 +55,12 @@ KEEP = ("Device.serve_metrics", "Server.serve_metrics")
 LIMITS = resource.getrlimit(resource.RLIMIT_NOFILE)
 
 
-def interrupt(number: int, frame: object) -> None:
+def interrupt(number: int, frame: FrameType | None) -> None:
+    of_event_loop = signal.getsignal(signal.SIGINT)
+    if callable(of_event_loop) and of_event_loop is not signal.default_int_handler:
+        # Cancels the task: an exception here and now may lose the step of a task for ever.
+        of_event_loop(number, frame)
+        return
     raise AlarmError
 
 
