@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "box.h"
+#include "calls.h"
 #include "farwrite/copy.h"
 #include "farwrite/status.h"
 #include "memory_bench.h"
@@ -307,6 +308,18 @@ void bind_box(nb::module_& m) {
       "Microseconds of each one-sided read of a small segment of a box.");
 }
 
+void bind_calls(nb::module_& m) {
+  nb::class_<Calls>(m, "Calls", "Two devices of this process, and single calls on them.")
+      .def(nb::new_([] { return value_or_raise(without_gil([] { return Calls::make(); })); }))
+      .def("names", &Calls::names, "What seconds() takes.")
+      .def(
+          "seconds",
+          [](Calls& calls, const std::string& name, std::uint64_t times) {
+            return value_or_raise(without_gil([&] { return calls.seconds(name, times); }));
+          },
+          "name"_a, "times"_a, "Seconds of so many rounds of the calls of that name.");
+}
+
 }  // namespace
 }  // namespace farwrite::bench
 
@@ -316,4 +329,5 @@ NB_MODULE(_native, module) {
   farwrite::bench::bind_stamps(module);
   farwrite::bench::bind_memory(module);
   farwrite::bench::bind_box(module);
+  farwrite::bench::bind_calls(module);
 }

@@ -63,6 +63,7 @@ RUNS = {
     "bench p2p": Run("--quick --op write --sizes 4K --rounds 1", long=True),
     "bench peers": Run("--quick --sizes 4K --rounds 1", long=True, says="pip install"),
     "bench memory": Run("--quick", long=True),
+    "bench calls": Run("--quick", long=True),
     "bench start": Run("--quick", long=True),
     "bench tensor": Run("--quick --sizes 4K --rounds 1", "bench-tensorflow"),
     "bench step": Run("--quick --kind session --rounds 1", "bench-tensorflow"),

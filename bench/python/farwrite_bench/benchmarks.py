@@ -97,6 +97,11 @@ BENCHMARKS = (
     ),
     Entry("memory", "farwrite_bench.memory", "measure allocation, first use and copy kernels"),
     Entry(
+        "calls",
+        "farwrite_bench.calls.benchmark",
+        "measure what single calls cost from Python and from C++",
+    ),
+    Entry(
         "start",
         "farwrite_bench.start",
         "measure imports, helps, farwrite run and the plug-in",

@@ -384,11 +384,21 @@ def start() -> Facts:
     return facts("start", settings={"rounds": 2}, rows=rows)
 
 
+def calls() -> Facts:
+    """Return a result of ``bench calls``."""
+    row: Facts = {
+        **{"call": "write", "calls": 2, "python_us": 1.3, "rounds_us": [1.2, 1.5]},
+        **{"native_us": 0.3, "added_us": 1.0, "target": "<=2", "met": True},
+        "instructions": 5000,
+    }
+    return facts("calls", settings={"rounds": 2}, rows=[row])
+
+
 RESULTS: dict[str, Callable[[], Facts]] = {
     each.__name__: each
     for each in (
         *(train, scaling, convergence, ablations, sizes, plan),
-        *(tensor, p2p, peers, gpu, box, grpc, step, feed, collective, assign, memory, start),
+        *(tensor, p2p, peers, gpu, box, grpc, step, feed, collective, assign, memory, calls, start),
     )
 }
 

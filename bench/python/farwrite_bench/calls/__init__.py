@@ -1,0 +1,1 @@
+"""``bench calls``: what single calls cost from Python, beside the same calls from C++."""

@@ -1,0 +1,185 @@
+"""``bench calls``: the calls, their times, and the instructions that they take."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from farwrite.errors import FailedPrecondition
+from farwrite_bench import _native
+from farwrite_bench.calls.world import World
+from farwrite_bench.harness.benchmark import Benchmark, Progress
+from farwrite_bench.harness.chart import Bars
+from farwrite_bench.harness.column import Column, Table, marked, span
+from farwrite_bench.harness.option import Option, rounds
+from farwrite_bench.ratio import digits
+from farwrite_bench.report.parts import Facts, Row
+
+CALLS = {
+    "write": 2,
+    "read": 2,
+    "notify and try": 3,
+    "write and wait": 3,
+    "send and wait": 3,
+    "static tensor": 3,
+    "dynamic tensor": 3,
+}
+"""How many calls a round of each name makes."""
+TARGET_US = 1.0
+"""What a call from Python may cost more than one from C++."""
+BATCH_SECONDS = 0.05
+"""About how long one batch of rounds takes."""
+FEWER, MORE = 100, 1100
+"""Rounds under callgrind: the difference has no start of a process in it."""
+
+
+@dataclass(frozen=True)
+class CallsPlan:
+    """How often to measure."""
+
+    rounds: int
+    valgrind: str | None
+    """The program that counts instructions; None to count none."""
+
+
+def measure(plan: CallsPlan, progress: Progress, logs: Path) -> Iterator[Facts]:
+    """Time each call from both languages in turn, then count instructions."""
+    native = _native.Calls()
+    with World() as world:
+        timed: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in CALLS}
+        ways = (world.seconds, native.seconds)
+        batches = {name: _batch(world, name) for name in CALLS}
+        for number in range(plan.rounds):
+            progress(number / plan.rounds, f"round {number + 1}")
+            for name, times in batches.items():
+                for way, took in zip(ways, timed[name], strict=True):
+                    took.append(way(name, times) / times * 1e6)
+        rows = [_row(name, *timed[name]) for name in CALLS]
+    yield {"rows": rows}
+    if plan.valgrind is None:
+        return
+    for number, row in enumerate(rows):
+        progress(number / len(rows), f"instructions of {row['call']}")
+        row["instructions"] = _instructions(plan.valgrind, row["call"], logs)
+        yield {"rows": rows}
+
+
+def _batch(world: World, name: str) -> int:
+    took = world.seconds(name, 100)  # warms it up, too
+    return max(100, int(BATCH_SECONDS / took * 100))
+
+
+def _row(name: str, python: list[float], native: list[float]) -> Row:
+    added = statistics.median(one - other for one, other in zip(python, native, strict=True))
+    target = CALLS[name] * TARGET_US
+    return {
+        "call": name,
+        "calls": CALLS[name],
+        "python_us": digits(statistics.median(python)),
+        "rounds_us": [digits(each) for each in python],
+        "native_us": digits(statistics.median(native)),
+        "added_us": digits(added),
+        "target": f"<={target:g}",
+        "met": added <= target,
+        "instructions": None,
+    }
+
+
+def _bars(facts: Facts) -> list[Row]:
+    return [
+        {"call": row["call"], "way": way, "us": row[key]}
+        for row in facts["rows"]
+        for way, key in (("Python", "python_us"), ("C++", "native_us"))
+    ]
+
+
+def _instructions(valgrind: str, name: str, logs: Path) -> int:
+    """Count what one round takes in all threads, by callgrind.
+
+    Raises
+    ------
+    FailedPrecondition
+        If callgrind fails.
+    """
+    counts = []
+    for times in (FEWER, MORE):
+        log = logs / f"callgrind-{times}.log"
+        ended = subprocess.run(
+            [
+                *(valgrind, "--tool=callgrind", "--callgrind-out-file=/dev/null"),
+                *(f"--log-file={log}", sys.executable, "-m", "farwrite_bench.calls.world"),
+                *(name, str(times)),
+            ],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "PYTHONHASHSEED": "0"},
+        )
+        said = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+        found = re.search(r"Collected : (\d+)", said)
+        if ended.returncode != 0 or found is None:
+            raise FailedPrecondition(
+                f"bench calls: callgrind ended with status {ended.returncode} and counted nothing:"
+                f" {(ended.stderr or said)[-300:]}"
+            )
+        counts.append(int(found[1]))
+    return round((counts[1] - counts[0]) / (MORE - FEWER))
+
+
+def _plan(rounds: int, instructions: bool) -> CallsPlan:
+    valgrind = shutil.which("valgrind") if instructions else None
+    if instructions and valgrind is None:
+        raise FailedPrecondition(
+            "bench calls: there is no valgrind, which counts instructions; on Debian, `apt install"
+            " valgrind`, or leave --instructions out"
+        )
+    return CallsPlan(rounds, valgrind)
+
+
+NOTES = (
+    "Both ends of the channel are in one thread of one process, over shm: no wake-up is in a time."
+    " A round makes every call with its `wait`, 8 bytes each.",
+    "added: the median over the rounds of the time from Python less that from C++.",
+    "instructions: of all threads of the process, from Python, by callgrind; the machine's load and"
+    " clock do not change them.",
+)
+
+BENCHMARK = Benchmark(
+    name="calls",
+    description="Make single calls from Python and from C++ in turn: write, read, notification,"
+    " message and tensor, with both ends in one thread.",
+    title="Calls from Python and from C++",
+    options=(
+        rounds(15, 2),
+        Option("--instructions", "also count the instructions, by valgrind", default=False),
+    ),
+    plan=lambda arguments, _: _plan(arguments.rounds, arguments.instructions),
+    measure=measure,
+    summary=lambda plan: f"{plan.rounds} rounds",
+    settings=lambda plan: {"rounds": plan.rounds},
+    notes=lambda _: NOTES,
+    seconds=lambda plan: plan.rounds * 1.0 + (0 if plan.valgrind is None else 200.0),
+    tables=(
+        Table(
+            (
+                Column("round", "call"),
+                Column("calls", "calls"),
+                Column("Python us", "python_us", ".2f"),
+                span("us, lowest to highest", "rounds_us", ".2f"),
+                Column("C++ us", "native_us", ".2f"),
+                Column("added us", "added_us", ".2f"),
+                Column("target", lambda row: marked(row["target"], row["met"])),
+                Column("instructions", "instructions"),
+            ),
+        ),
+    ),
+    charts=(Bars("Time of a round", lambda row: row["call"], "us", "us", rows=_bars),),
+)
