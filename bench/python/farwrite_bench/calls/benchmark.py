@@ -181,5 +181,14 @@ BENCHMARK = Benchmark(
             ),
         ),
     ),
-    charts=(Bars("Time of a round", lambda row: row["call"], "us", "us", rows=_bars),),
+    charts=(
+        Bars(
+            "Time of a round",
+            lambda row: row["call"],
+            "us",
+            "us",
+            colours={"Python": "farwrite", "C++": "limit"},
+            rows=_bars,
+        ),
+    ),
 )
