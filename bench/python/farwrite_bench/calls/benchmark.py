@@ -121,7 +121,7 @@ def _instructions(valgrind: str, name: str, logs: Path) -> int:
             capture_output=True,
             text=True,
             check=False,
-            env={**os.environ, "PYTHONHASHSEED": "0"},
+            env={**os.environ, "PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1"},
         )
         said = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
         found = re.search(r"Collected : (\d+)", said)
