@@ -368,8 +368,7 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
         PeerDead
             If the peer died and no notification is left.
         """
-        limit = seconds("wait_notification", timeout)
-        taken: Notification = self._native.wait_notification(limit)
+        taken: Notification = self._native.wait_notification(timeout)
         return taken
 
     async def notification(self, timeout: float | None = None) -> Notification:

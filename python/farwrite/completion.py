@@ -6,7 +6,6 @@ from collections.abc import Generator
 from typing import Any
 
 from farwrite import _farwrite
-from farwrite.arguments import seconds
 from farwrite.awaited import Awaited
 from farwrite.errors import Error
 from farwrite.lifetime.handle import Handle
@@ -53,7 +52,7 @@ class Completion(Handle, elsewhere="wait for the operation here, and send the ou
         Error
             If the operation failed.
         """
-        self._native.wait(seconds("wait", timeout))
+        self._native.wait(timeout)
 
     def cancel(self) -> None:
         """End every wait for the operation with `Cancelled`.

@@ -165,7 +165,7 @@ class TensorReceiver(
         ResourceExhausted
             If there is no memory for the next array. It stays the next one: call again.
         """
-        return _to_array(self._native.receive(seconds("receive", timeout)))
+        return _to_array(self._native.receive(timeout))
 
     async def receive_async(self, timeout: float | None = None) -> npt.NDArray[Any]:
         """Take the next array as `receive` does, without blocking the event loop.
@@ -338,15 +338,14 @@ class TensorSender(
         Unavailable
             If the receiver has closed.
         """
-        limit = seconds("send", timeout)
         if type(array) is np.ndarray and array.dtype is self._dtype:
-            posted = self._native.send_plain(array, self._dtype_text, limit)
+            posted = self._native.send_plain(array, self._dtype_text, timeout)
             if posted is not None:
                 return SUCCEEDED if posted is True else Completion(posted, self._channel)
         source = as_payload("send", array)
         bytes_of = source.native if isinstance(source, CudaArray) else _as_bytes(source)
         text = dtype_to_text(source.dtype)
-        native = self._native.send(bytes_of, text, source.dtype.itemsize, source.shape, limit)
+        native = self._native.send(bytes_of, text, source.dtype.itemsize, source.shape, timeout)
         if source.dtype.names is None:  # or its fields may be renamed
             self._dtype, self._dtype_text = source.dtype, text
         return Completion(native, self._channel)

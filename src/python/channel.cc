@@ -153,10 +153,11 @@ nb::object to_named_tuple(const Notification& notification) {
   return made;
 }
 
-nb::object wait_notification(Link& channel, std::optional<double> timeout) {
+nb::object wait_notification(Link& channel, nb::handle timeout) {
+  const auto limit = to_timeout(timeout, "wait_notification");
   const Channel handle = *channel;  // the Python object may go away meanwhile
-  return to_named_tuple(value_or_raise(
-      wait_in_slices(to_timeout(timeout), [&](std::chrono::nanoseconds slice) mutable {
+  return to_named_tuple(
+      value_or_raise(wait_in_slices(limit, [&](std::chrono::nanoseconds slice) mutable {
         return Channel(handle).wait_notification(slice);
       })));
 }

@@ -16,8 +16,8 @@ namespace {
 
 namespace nb = nanobind;
 
-void wait_for_completion(const Completion& completion, std::optional<double> timeout) {
-  const auto limit = to_timeout(timeout);
+void wait_for_completion(const Completion& completion, nb::handle timeout) {
+  const auto limit = to_timeout(timeout, "wait");
   if (completion.done()) return raise_if_error(completion.wait(std::chrono::nanoseconds(0)));
   raise_if_error(wait_in_slices(
       limit, [&](std::chrono::nanoseconds slice) { return completion.wait(slice); }));
@@ -40,7 +40,8 @@ void bind_completion(nb::module_& module) {
           "Of an operation that has succeeded.")
       .def("done", &Completion::done)
       .def("settled", &Completion::settled)
-      .def("wait", &wait_for_completion, nb::arg("timeout").none() = nb::none())
+      .def("wait", &wait_for_completion, nb::arg("timeout").none() = nb::none(),
+           nb::sig("def wait(self, timeout: float | None = None) -> None"))
       .def("cancel",
            [](const Completion& completion) { without_gil([&] { completion.cancel(); }); })
       .def(

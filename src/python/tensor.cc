@@ -77,8 +77,8 @@ int export_bytes(PyObject* self, Py_buffer* view, int flags) {
 PyType_Slot bytes_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(&export_bytes)},
                              {0, nullptr}};
 
-TensorTuple receive(Receiver& receiver, std::optional<double> timeout) {
-  const auto limit = to_timeout(timeout);
+TensorTuple receive(Receiver& receiver, nb::handle timeout) {
+  const auto limit = to_timeout(timeout, "receive");
   return to_tuple(value_or_raise(wait_in_slices(
       limit, [&](std::chrono::nanoseconds slice) { return receiver->receive(slice); })));
 }
@@ -109,8 +109,7 @@ Sender* open_sender(Held<Device>& device, Held<Channel>& channel, const std::str
 
 // Always without the GIL: a thread that holds the edge may want it, to end another operation.
 Completion post_tensor(Sender& sender, nb::handle source, const Buffer& buffer,
-                       const TensorSpec& spec, std::optional<double> timeout) {
-  const auto limit = to_timeout(timeout);
+                       const TensorSpec& spec, std::chrono::nanoseconds limit) {
   const auto attempt = [&](std::chrono::nanoseconds slice) -> Result<Completion> {
     // A slice of 0 would mean not to wait, and fail otherwise.
     if (limit.count() > 0) slice = std::max(slice, std::chrono::nanoseconds(1));
@@ -126,20 +125,21 @@ Completion post_tensor(Sender& sender, nb::handle source, const Buffer& buffer,
 }
 
 Completion send_tensor(Sender& sender, nb::handle source, std::string dtype,
-                       std::uint32_t item_bytes, Dims dims, std::optional<double> timeout) {
+                       std::uint32_t item_bytes, Dims dims, nb::handle timeout) {
+  const auto limit = to_timeout(timeout, "send");
   const TensorSpec spec{std::move(dtype), item_bytes, std::move(dims)};
-  return post_tensor(sender, source, Buffer::readable(source), spec, timeout);
+  return post_tensor(sender, source, Buffer::readable(source), spec, limit);
 }
 
 // None if the array is not plain, and nothing was sent.
-nb::object send_plain(Sender& sender, nb::handle source, std::string dtype,
-                      std::optional<double> timeout) {
+nb::object send_plain(Sender& sender, nb::handle source, std::string dtype, nb::handle timeout) {
+  const auto limit = to_timeout(timeout, "send");
   const PlainBuffer buffer = PlainBuffer::readable(source);
   if (!buffer.valid()) return nb::none();
   const Py_buffer& view = buffer.view();
   const TensorSpec spec{std::move(dtype), static_cast<std::uint32_t>(view.itemsize),
                         Dims(view.shape, view.shape + view.ndim)};
-  return outcome_of(post_tensor(sender, source, buffer, spec, timeout));
+  return outcome_of(post_tensor(sender, source, buffer, spec, limit));
 }
 
 template <typename End>

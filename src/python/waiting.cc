@@ -1,5 +1,7 @@
 #include "python/waiting.h"
 
+#include <nanobind/stl/optional.h>
+
 #include <cmath>
 #include <string>
 #include <thread>
@@ -68,6 +70,18 @@ std::chrono::nanoseconds to_timeout(std::optional<double> seconds, const char* w
   constexpr double kCentury = 3.2e9;
   if (*seconds > kCentury) return kForever;
   return std::chrono::nanoseconds(static_cast<std::int64_t>(*seconds * 1e9));
+}
+
+std::chrono::nanoseconds to_timeout(nanobind::handle seconds, const char* operation) {
+  if (seconds.is_none()) return kForever;
+  if (PyFloat_CheckExact(seconds.ptr()) || PyLong_CheckExact(seconds.ptr())) {
+    const double number = PyFloat_AsDouble(seconds.ptr());
+    if (number >= 0) return to_timeout(number);
+    PyErr_Clear();  // of an int that is no double
+  }
+  const nanobind::object checked =
+      nanobind::module_::import_("farwrite.arguments").attr("seconds")(operation, seconds);
+  return to_timeout(nanobind::cast<std::optional<double>>(checked));
 }
 
 bool in_main_thread() {

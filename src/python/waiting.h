@@ -28,6 +28,10 @@ inline constexpr std::chrono::nanoseconds kSignalInterval = std::chrono::millise
 // or NaN, naming `what`.
 std::chrono::nanoseconds to_timeout(std::optional<double> seconds, const char* what = "timeout");
 
+// The same of any timeout that a program may give to `operation`. What is not None, a float or an
+// int goes through farwrite.arguments.seconds(), which converts it, or says what is wrong.
+std::chrono::nanoseconds to_timeout(nanobind::handle seconds, const char* operation);
+
 // Python only runs signal handlers in its main thread.
 bool in_main_thread();
 
