@@ -188,8 +188,11 @@ MENDED = (
     # --- Lost in silence.
     Mended(
         "cancelled-task-loses-what-it-took", "1feada4", "python/farwrite/doorbell.py",
-        "        if (taken := look()) is not None:\n",
-        """        if (taken := look()) is not None:
+        """ - time.monotonic()
+        if (taken := look()) is not None:
+""",
+        """ - time.monotonic()
+        if (taken := look()) is not None:
             await asyncio.sleep(0)
 """,
         ("exceptions_program.py shm Channel.notification", random("channels")),
