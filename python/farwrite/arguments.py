@@ -227,6 +227,10 @@ def _truth(value: object) -> bool | None:
     return None
 
 
-_NO_NUMBERS = (str, bytes, bytearray, bool, np.bool_, np.complexfloating, np.ndarray)
+# A timedelta64 turns into a float as a count of its own unit.
+_NO_NUMBERS = (
+    str, bytes, bytearray, bool, np.bool_, np.complexfloating, np.timedelta64, np.datetime64,
+    np.ndarray,
+)  # fmt: skip
 _ON = ("1", "true", "yes", "on")
 _OFF = ("0", "false", "no", "off")

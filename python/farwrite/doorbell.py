@@ -20,7 +20,8 @@ Taken = TypeVar("Taken")
 # another event loop, may have taken its wake-up.
 _LONGEST_SLEEP = 0.1
 # The same for what has come, but whose bytes are still being read: no doorbell rings for their end.
-_READING = 0.0005
+# At first, and at most: a peer may have stopped.
+_READING, _LONGEST_READING = 0.0005, 0.01
 
 
 class Doorbell:
@@ -131,6 +132,7 @@ async def take_async(
 
     loop = asyncio.get_running_loop()
     end = None if timeout is None else time.monotonic() + timeout
+    nap = _READING
     while True:
         left = _LONGEST_SLEEP if end is None else end - time.monotonic()
         if (taken := look()) is not None:
@@ -138,8 +140,10 @@ async def take_async(
         if left <= 0:
             return last_look()
         if reading():
-            await asyncio.sleep(_READING)
+            await asyncio.sleep(nap)
+            nap = min(2 * nap, _LONGEST_READING)
             continue
+        nap = _READING
         try:
             bell = channel.doorbells.get(loop)
             if bell is None:
@@ -150,7 +154,6 @@ async def take_async(
                 if (taken := look()) is not None:
                     return taken
                 if reading():
-                    await asyncio.sleep(_READING)
                     continue
             await bell.wait(min(left, _LONGEST_SLEEP))
         finally:

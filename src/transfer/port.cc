@@ -16,9 +16,11 @@ namespace {
 // A leader cannot be called back from the channel, so it looks around now and then: something may
 // have closed its edge.
 constexpr std::chrono::nanoseconds kLongestLead = std::chrono::milliseconds(100);
-// Back-off of who polls memory.
+// Who polls memory looks again after a hundredth of what it has waited: soon at first, and seldom
+// when the peer has stopped.
+constexpr int kPausePart = 100;
 constexpr std::chrono::nanoseconds kShortestPause = std::chrono::microseconds(20);
-constexpr std::chrono::nanoseconds kLongestPause = std::chrono::milliseconds(1);
+constexpr std::chrono::nanoseconds kLongestPause = std::chrono::milliseconds(10);
 // What one drain() takes at most: a peer that never stops must not keep a sender from sending.
 constexpr int kLongestDrain = 1024;
 constexpr std::size_t kMaxPeerEdges = 65536;
@@ -77,15 +79,19 @@ std::uint64_t Port::registrations_of(const Channel& channel) {
 
 Status Port::wait(Channel& channel, const std::function<bool()>& arrived, core::Deadline deadline,
                   bool polled) {
-  std::chrono::nanoseconds pause = kShortestPause;
+  const auto began = std::chrono::steady_clock::now();
   core::Lock lock(mutex_);
   while (true) {
     if (arrived()) return Status();
     if (!ended_.ok()) return ended_;
     const std::chrono::nanoseconds left = deadline.remaining();
     if (left.count() <= 0) return late(channel);
-    const std::chrono::nanoseconds slice = std::min(left, polled ? pause : kLongestLead);
-    pause = std::min(2 * pause, kLongestPause);
+    std::chrono::nanoseconds slice = kLongestLead;
+    if (polled) {
+      const auto part = (std::chrono::steady_clock::now() - began) / kPausePart;
+      slice = std::clamp<std::chrono::nanoseconds>(part, kShortestPause, kLongestPause);
+    }
+    slice = std::min(slice, left);
     if (led_) {
       changed_.wait_for(mutex_, slice);
       continue;

@@ -286,6 +286,9 @@ def factor_of(
     # float() and int() would parse it.
     if kind in ("S", "U") or isinstance(number, (str, bytes, bytearray)):
         raise InvalidArgument(f"{operation}: {what} {shown(value)} is text; give a number")
+    # They would count units that nobody sees.
+    if kind in ("m", "M"):
+        raise InvalidArgument(f"{operation}: {what} {shown(value)} is a time; give a number")
     if layout.text not in ("<i4", "<i8"):
         try:
             return float(number)

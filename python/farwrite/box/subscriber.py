@@ -385,7 +385,7 @@ def _naps(left: Callable[[], float | None]) -> Iterator[float]:
     nap = 0.0002
     while (rest := left()) is None or rest > 0:
         yield nap if rest is None else min(nap, rest)
-        nap = min(2 * nap, 0.01)
+        nap = min(2 * nap, 0.05)
 
 
 def _parsed(operation: str, newer_than: Newer) -> tuple[int, int]:

@@ -81,14 +81,19 @@ def closed_map() -> mmap.mmap:
 NUMBERS = (
     math.nan, math.inf, -math.inf, 2**31, 2**32, 2**63, 2**64, 10**400, 10**5000, -1, -(2**63),
     -0.0, 0, 1.5, True, 1j, None, decimal.Decimal(1), decimal.Decimal("NaN"), np.float32(1),
+    np.timedelta64(1, "ns"), np.datetime64(1, "ns"),
     np.int8(1), np.uint64(2**64 - 1), np.True_, np.array(1), np.array([1, 1]), "1", b"1",
     "", [1], (1, 1), {}, object(), Hostile(), ctypes.c_int(1), fw.StatusCode.OK,
 )  # fmt: skip
 NO_ARRAYS = (None, 5, 1.5, "text", LONE, [1.0] * 8, {}, object(), Hostile(), np.float32, True)
 
 
+NO_NUMBERS = (str, bytes, complex, np.timedelta64, np.datetime64)
+"""What `float` may make a number of, and which is none."""
+
+
 def is_whole(value: Any) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, *NO_NUMBERS))
 
 
 def whole(low: int, high: int, *others: Any) -> Domain:
@@ -115,7 +120,7 @@ def optional(domain: Domain, *also: Any) -> Domain:
 
 
 def is_time(value: Any) -> bool:
-    if isinstance(value, (bool, np.bool_, str, bytes, complex)):
+    if isinstance(value, (bool, np.bool_, *NO_NUMBERS)):
         return False
     if isinstance(value, np.ndarray) and value.ndim > 0:
         return False
@@ -136,7 +141,7 @@ TIMEOUT = replace(
 
 
 def _is_real(value: Any) -> bool:
-    if isinstance(value, (str, bytes, complex)):
+    if isinstance(value, NO_NUMBERS):
         return False
     try:
         float(value)

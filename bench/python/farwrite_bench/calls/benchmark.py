@@ -8,7 +8,7 @@ import shutil
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +34,8 @@ CALLS = {
 """How many calls a round of each name makes."""
 TARGET_US = 1.0
 """What a call from Python may cost more than one from C++."""
+WARM_UP = 100
+"""Rounds before the first that counts: the first tensor makes the memory that all are sent from."""
 BATCH_SECONDS = 0.05
 """About how long one batch of rounds takes."""
 FEWER, MORE = 100, 1100
@@ -55,7 +57,7 @@ def measure(plan: CallsPlan, progress: Progress, logs: Path) -> Iterator[Facts]:
     with World() as world:
         timed: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in CALLS}
         ways = (world.seconds, native.seconds)
-        batches = {name: _batch(world, name) for name in CALLS}
+        batches = {name: _batch(ways, name) for name in CALLS}
         for number in range(plan.rounds):
             progress(number / plan.rounds, f"round {number + 1}")
             for name, times in batches.items():
@@ -71,9 +73,10 @@ def measure(plan: CallsPlan, progress: Progress, logs: Path) -> Iterator[Facts]:
         yield {"rows": rows}
 
 
-def _batch(world: World, name: str) -> int:
-    took = world.seconds(name, 100)  # warms it up, too
-    return max(100, int(BATCH_SECONDS / took * 100))
+def _batch(ways: Sequence[Callable[[str, int], float]], name: str) -> int:
+    for way in ways:
+        way(name, WARM_UP)
+    return max(WARM_UP, int(BATCH_SECONDS / ways[0](name, WARM_UP) * WARM_UP))
 
 
 def _row(name: str, python: list[float], native: list[float]) -> Row:
