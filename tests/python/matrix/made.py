@@ -97,12 +97,13 @@ class Made:
             self.outcome = "returns"
         except (StopIteration, StopAsyncIteration):
             self.outcome = "ends"
-        except KeyboardInterrupt:  # AlarmError, or what asyncio makes of it
-            self.outcome = "AlarmError"
         except fw.Error as error:
             self.outcome, self.says = type(error).__name__, str(error)
         except BaseException as error:
-            self.outcome, self.says = f"raw {type(error).__name__}", str(error)
+            if type(error) in (AlarmError, KeyboardInterrupt):  # the latter is asyncio's own
+                self.outcome = "AlarmError"
+            else:
+                self.outcome, self.says = f"raw {type(error).__name__}", str(error)
         took = time.monotonic() - began
         self.over_its_limit = max(self.over_its_limit, took - limit)
 
