@@ -286,7 +286,7 @@ def factor_of(
     # float() and int() would parse it.
     if kind in ("S", "U") or isinstance(number, (str, bytes, bytearray)):
         raise InvalidArgument(f"{operation}: {what} {shown(value)} is text; give a number")
-    # They would count units that nobody sees.
+    # They would count their own unit, and not ones.
     if kind in ("m", "M"):
         raise InvalidArgument(f"{operation}: {what} {shown(value)} is a time; give a number")
     if layout.text not in ("<i4", "<i8"):

@@ -89,7 +89,7 @@ NO_ARRAYS = (None, 5, 1.5, "text", LONE, [1.0] * 8, {}, object(), Hostile(), np.
 
 
 NO_NUMBERS = (str, bytes, complex, np.timedelta64, np.datetime64)
-"""What `float` may make a number of, and which is none."""
+"""What `float` may turn into a number, although it is not one."""
 
 
 def is_whole(value: Any) -> bool:
