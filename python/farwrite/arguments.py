@@ -227,7 +227,7 @@ def _truth(value: object) -> bool | None:
     return None
 
 
-# A timedelta64 turns into a float as a count of its own unit.
+# float() of a timedelta64 counts the unit that the value has, which need not be seconds.
 _NO_NUMBERS = (
     str, bytes, bytearray, bool, np.bool_, np.complexfloating, np.timedelta64, np.datetime64,
     np.ndarray,

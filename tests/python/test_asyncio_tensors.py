@@ -276,4 +276,5 @@ def test_a_task_for_which_nothing_comes_sleeps(pair: Pair, waits: str) -> None:
         await asyncio.gather(task, return_exceptions=True)
         return looked
 
-    assert run(count()) < 200, "it polls"
+    most = 200 if waits == "bytes of a stopped peer" else 50  # which no doorbell announces
+    assert run(count()) < most, "it polls"

@@ -28,8 +28,8 @@ class World:
             self._left = stack.enter_context(Device(fabrics=["shm"]))
             self._right = stack.enter_context(Device(fabrics=["shm"]))
             self.rounds: Mapping[str, Callable[[], object]] = self._connected()
+            """What one round of each name calls."""
             self._stack = stack.pop_all()
-        """What one round of each name calls."""
 
     def _connected(self) -> dict[str, Callable[[], object]]:
         with ThreadPoolExecutor(1) as pool:
