@@ -40,6 +40,8 @@ int main(void) {
   }
   fw_region_release(region);
   check(fw_channel_close(channel, SECOND));
+  fw_channel_release(channel);
   check(fw_device_close(device, SECOND));
+  fw_device_release(device);
   return taken ? 0 : 1;
 }

@@ -35,7 +35,9 @@ int main(void) {
 
   fw_remote_release(numbers);
   check(fw_channel_close(channel, SECOND));
+  fw_channel_release(channel);
   check(fw_device_close(device, SECOND));
+  fw_device_release(device);
   free(ones);
   return 0;
 }

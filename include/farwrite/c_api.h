@@ -3,8 +3,10 @@
 ///
 ///   - A function that can fail returns a fw_status. NULL is success. The caller frees any other
 ///     status with fw_status_free(). Out-parameters are written only on success.
-///   - Handles are thread-safe. The caller owns them, and closes or releases each one once, when no
-///     other thread uses it. A callback may release the handle of the call that runs it.
+///   - Handles are thread-safe. The caller owns them, and releases each one once, when no other
+///     thread uses it. What can end before its handle goes has a function that ends it and leaves
+///     the handle valid: fw_channel_close(). A callback may release the handle of the call that
+///     runs it.
 ///   - A call that gets NULL for a handle, for an out-parameter, for a callback or a text that it
 ///     needs, or for bytes of a size above 0, fails with kInvalidArgument. A function without a
 ///     status then does nothing and returns 0, NULL or "". NULL may be closed, released and freed.
@@ -13,6 +15,9 @@
 ///   - fw_channel_take() and fw_receiver_receive() say by their out-parameter that nothing came in
 ///     time: that is no error. Every other wait ends with kDeadlineExceeded, unless its header says
 ///     otherwise.
+///   - In options, a number of 0 selects the default, unless `exact` is 1.
+///   - A function that keeps a `context` calls `release(context)` once, from any thread, when it
+///     calls its callback no more, also if it fails. `release` may be NULL.
 ///
 /// Each struct whose first field is `struct_size` may get fields at its end in later versions. The
 /// caller sets `struct_size` to sizeof(the struct) in every such struct that it passes, including a

@@ -3,15 +3,15 @@
 /// in farwrite/box.h; here are shapes, ownership and threads.
 #pragma once
 
-#include "farwrite/c_device.h"
+#include "farwrite/c_channel.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-typedef struct fw_box_server fw_box_server;  ///< freed by fw_box_server_close()
-typedef struct fw_box_client fw_box_client;  ///< freed by fw_box_client_close()
-typedef struct fw_segment fw_segment;        ///< freed by fw_segment_detach() or _free()
+typedef struct fw_box_server fw_box_server;  ///< freed by fw_box_server_release()
+typedef struct fw_box_client fw_box_client;  ///< freed by fw_box_client_release()
+typedef struct fw_segment fw_segment;        ///< freed by fw_segment_release()
 
 /// The type of a segment's elements, a number of farwrite::box::ElementType.
 typedef enum fw_element {
@@ -103,7 +103,7 @@ typedef struct fw_read_options {
   /// more, even if the read fails. With it, kDeadlineExceeded also ends the wait for bytes that are
   /// under way, and the destination must not be read into again. NULL: such a wait lasts until the
   /// server goes on or is dead.
-  void (*release)(void* owner);
+  fw_release release;
   void* owner;  ///< of `release`
 } fw_read_options;
 
@@ -136,7 +136,26 @@ typedef struct fw_box_options {
   uint32_t restore;                 ///< 1: start with the newest whole snapshot
   const char* snapshot_directory;   ///< where snapshots are written
   uint64_t snapshot_every_ns;       ///< 0: only fw_box_server_snapshot() writes them
+  uint32_t exact;                   ///< 1: every number above counts as it stands, also a 0
+  uint32_t reserved;                ///< 0
 } fw_box_options;
+
+/// Counts of a server, as farwrite::box::ServerStats.
+typedef struct fw_box_server_counts {
+  size_t struct_size;          ///< sizeof(fw_box_server_counts)
+  uint64_t clients;            ///< connected now
+  uint64_t segments;           ///< now
+  uint64_t segment_bytes;      ///< of all buffers, now
+  uint64_t changes;            ///< applied
+  uint64_t bytes_changed;      ///< by those
+  uint64_t refused;            ///< requests that ended with an error
+  uint64_t switches;           ///< changes that filled another buffer and made it current
+  uint64_t copies_for_leases;  ///< buffers copied, because a lease pinned the current one
+  uint64_t leases;             ///< held now
+  uint64_t leases_granted;     ///< since the start
+  uint64_t snapshots;          ///< written
+  uint64_t snapshot_failures;  ///< given up, the snapshot before them kept
+} fw_box_server_counts;
 
 /// Memory at the server that the next version of a segment is prepared in.
 typedef struct fw_draft {
@@ -166,11 +185,14 @@ FW_API void fw_box_server_drop(fw_box_server* server, const fw_draft* draft);
 FW_API fw_status* fw_box_server_snapshot(fw_box_server* server);
 /// The server's counts and its device's, as fw_device_metrics() writes them.
 FW_API uint64_t fw_box_server_metrics(const fw_box_server* server, char* buffer, uint64_t capacity);
-/// Ends every connection, and frees the handle, even when it returns an error. After
-/// kFailedPrecondition the handle stays valid: inside a callback, or `last_snapshot` without a
-/// directory.
+/// Fills `stats`.
+FW_API void fw_box_server_stats(const fw_box_server* server, fw_box_server_counts* stats);
+/// Ends every connection, as farwrite::box::Server::close() does. After kFailedPrecondition the
+/// server serves on: inside a callback, or `last_snapshot` without a directory.
 FW_API fw_status* fw_box_server_close(fw_box_server* server, uint64_t timeout_ns,
                                       int last_snapshot);
+/// Frees the handle; closes a server that is open.
+FW_API void fw_box_server_release(fw_box_server* server);
 
 // --- Client.
 
@@ -196,16 +218,15 @@ FW_API fw_status* fw_box_list(fw_box_client* client, const char* name,
                               void* context);
 /// Memory that the server reads where it is: sources from it need no copy.
 FW_API fw_status* fw_box_allocate(fw_box_client* client, uint64_t bytes, fw_region** region);
-/// The name of the server's device, "box" unless it was given another. Valid as long as the handle.
-FW_API const char* fw_box_server_name(const fw_box_client* client);
-/// The name of the fabric that reaches the server: "shm".
-FW_API const char* fw_box_fabric(const fw_box_client* client);
+/// Fills `info` with what is known of the server and the fabric that reaches it.
+FW_API void fw_box_server_info(const fw_box_client* client, fw_peer_info* info);
 /// Fills `stats`.
 FW_API void fw_box_client_stats(const fw_box_client* client, fw_box_stats* stats);
-/// Ends the connection and frees the handle, even when it returns an error. After
-/// kFailedPrecondition (inside a callback) and kDeadlineExceeded the handle stays valid: call
-/// again.
+/// Ends the connection, as farwrite::box::Client::close() does. After kFailedPrecondition (inside a
+/// callback) and kDeadlineExceeded, call again.
 FW_API fw_status* fw_box_client_close(fw_box_client* client, uint64_t timeout_ns);
+/// Frees the handle; closes a client that is open.
+FW_API void fw_box_client_release(fw_box_client* client);
 
 // --- Segment.
 
@@ -252,13 +273,14 @@ FW_API fw_status* fw_segment_lease(const fw_segment* segment, uint64_t timeout_n
 /// The bytes that are current now, without a copy. They change under the reader.
 /// @return kUnsupported where the fabric cannot map the server's memory
 FW_API fw_status* fw_segment_view(const fw_segment* segment, fw_slice* slice);
-/// Ends the attachment and frees the handle. Leases stay valid. Waits of fw_segment_on_version()
-/// end with an error in this call, as in fw_box_client_close(); their callbacks must not free what
-/// is being freed.
+/// Ends the attachment. Leases stay valid. Waits of fw_segment_on_version() end with an error in
+/// this call, as in fw_box_client_close().
 FW_API fw_status* fw_segment_detach(fw_segment* segment);
-/// Frees the segment for every client, and the handle. If it fails, the handle stays valid: call
-/// again, or fw_segment_detach().
+/// Frees the segment for every client.
 FW_API fw_status* fw_segment_free(fw_segment* segment);
+/// Frees the handle; detaches a segment that is attached. Callbacks of fw_segment_on_version() must
+/// not release what is being released.
+FW_API void fw_segment_release(fw_segment* segment);
 
 /// destination += factor * source in this process, as farwrite::box::add_scaled().
 /// @param type a fw_element

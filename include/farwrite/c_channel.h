@@ -20,10 +20,10 @@ typedef struct fw_notification {
 
 /// Receives one notification. `notification` is valid during the callback.
 typedef void (*fw_handler)(void* context, const fw_notification* notification);
-/// Reports the end of a channel. `reason` is valid during the callback.
+/// Reports the end of a channel. `reason`, an error, is valid during the callback.
 /// @param closed_in_good_order 1: the peer closed the channel; 0: the peer's death is proven or the
 /// channel is broken
-typedef void (*fw_end_handler)(void* context, int closed_in_good_order, const char* reason);
+typedef void (*fw_end_handler)(void* context, int closed_in_good_order, const fw_status* reason);
 /// Reports the end of a lease that fw_channel_lend() granted.
 typedef void (*fw_returned)(void* context);
 
@@ -35,23 +35,50 @@ typedef enum fw_peer_state {
   FW_PEER_DEAD = 3     ///< the peer's death is proven
 } fw_peer_state;
 
+/// The peer of a channel, as farwrite::PeerInfo. The texts are valid as long as the handle.
+typedef struct fw_peer_info {
+  size_t struct_size;         ///< sizeof(fw_peer_info)
+  fw_identity identity;       ///< which start of which device it is, and where it listens
+  const char* name;           ///< the name that the peer gave itself, unverified; or ""
+  const char* service;        ///< "box" for the server of a box, unverified; or ""
+  const char* fabric;         ///< the name of the channel's fabric: "shm"
+  const char* fabric_reason;  ///< why this fabric was chosen, one sentence
+  uint32_t lanes;             ///< number of lanes
+  uint32_t encrypted;         ///< 1: traffic that leaves the host is encrypted
+} fw_peer_info;
+
+/// Counts of a channel, as farwrite::ChannelStats.
+typedef struct fw_channel_counts {
+  size_t struct_size;               ///< sizeof(fw_channel_counts)
+  uint64_t writes;                  ///< posted, with and without a notification
+  uint64_t reads;                   ///< posted
+  uint64_t aliases;                 ///< views of the peer's memory
+  uint64_t bytes_written;           ///< of the posted writes
+  uint64_t bytes_read;              ///< of the posted reads
+  uint64_t bytes_aliased;           ///< of the views
+  uint64_t copies;                  ///< passes over payload bytes by this process's CPU
+  uint64_t notifications_sent;      ///< without a message
+  uint64_t notifications_received;  ///< without a message
+  uint64_t messages_sent;           ///< with a message
+  uint64_t messages_received;       ///< with a message
+  uint64_t backlogged;              ///< notifications that waited for ring space
+  uint64_t doorbells;               ///< times that a sleeping peer had to be woken
+  uint64_t leases_granted;          ///< to this peer
+  uint64_t leases_released;         ///< by the peer, or by its proven death
+  uint64_t leases_held;             ///< on the peer's memory, now
+  uint64_t quarantined_bytes;       ///< now
+  uint64_t silences;                ///< times that the peer became silent
+} fw_channel_counts;
+
 // --- The peer.
 
-/// Fills `identity` with the identity of the peer.
-FW_API void fw_channel_peer(const fw_channel* channel, fw_identity* identity);
+/// Fills `info` with what is known of the peer.
+FW_API void fw_channel_peer_info(const fw_channel* channel, fw_peer_info* info);
+/// Fills `stats`.
+FW_API void fw_channel_stats(const fw_channel* channel, fw_channel_counts* stats);
 /// The peer's name in messages: "/job:worker/task:1 (127.0.0.1:7777)", or the endpoint alone. Valid
 /// as long as the handle.
 FW_API const char* fw_channel_peer_name(const fw_channel* channel);
-/// The name of the channel's fabric: "shm".
-FW_API const char* fw_channel_fabric(const fw_channel* channel);
-/// Why this fabric was chosen: one sentence, valid as long as the handle.
-FW_API const char* fw_channel_fabric_reason(const fw_channel* channel);
-/// The number of lanes: the smaller of the two sides' numbers.
-FW_API uint32_t fw_channel_lanes(const fw_channel* channel);
-/// What the peer serves: "box" for the server of a box, else "". Unverified.
-FW_API const char* fw_channel_service(const fw_channel* channel);
-/// Returns 1 if the traffic leaves the host and is encrypted.
-FW_API int fw_channel_encrypted(const fw_channel* channel);
 /// The peer's state now, a fw_peer_state; FW_PEER_CLOSED for NULL.
 FW_API uint32_t fw_channel_state(const fw_channel* channel);
 /// Returns 1 if the fabric maps the peer's memory: lent memory is then used without a copy.
@@ -67,6 +94,14 @@ FW_API uint64_t fw_channel_max_message_bytes(const fw_channel* channel);
 /// has already ended, it is called immediately.
 FW_API fw_status* fw_channel_serve(fw_channel* channel, fw_handler on_notification,
                                    fw_end_handler on_end, void* context);
+/// As the first half of fw_channel_serve(). NULL for `on_notification`: the queue again.
+/// kDeadlineExceeded if the handler before has not returned within `timeout_ns`: it stays.
+FW_API fw_status* fw_channel_on_notification(fw_channel* channel, fw_handler on_notification,
+                                             void* context, fw_release release,
+                                             uint64_t timeout_ns);
+/// As the second half of fw_channel_serve(), in place of an earlier handler.
+FW_API fw_status* fw_channel_on_end(fw_channel* channel, fw_end_handler on_end, void* context,
+                                    fw_release release);
 /// Takes the next notification, and passes it to `on_notification` in this thread. Polls for the
 /// device's `spin_ns`, then blocks, for `timeout_ns` at most; 0 never blocks.
 /// @param taken set to 1, or to 0 if nothing came in time
@@ -83,12 +118,16 @@ FW_API fw_status* fw_channel_arm(fw_channel* channel, int* armed);
 /// Spares the peer the ring of the descriptor while this thread polls in a loop. Call
 /// fw_channel_arm() at the end of the loop.
 FW_API void fw_channel_disarm(fw_channel* channel);
-/// Sends a notification without bytes, behind earlier ones of its lane. Never waits for the peer.
-/// kInvalidArgument on a channel with the engine of c_slots.h.
-FW_API fw_status* fw_channel_notify(fw_channel* channel, uint32_t tag, uint32_t lane);
-/// Queues a message behind earlier ones of its lane. Never waits for the peer.
+// Sending never waits for the peer. `completion` may be NULL here: what is queued then goes on by
+// itself, and the channel's end tells if it could not.
+
+/// Sends a notification without bytes, behind earlier ones of its lane. kInvalidArgument on a
+/// channel with the engine of c_slots.h.
+FW_API fw_status* fw_channel_notify(fw_channel* channel, uint32_t tag, uint32_t lane,
+                                    fw_completion** completion);
+/// Queues a message behind earlier ones of its lane.
 FW_API fw_status* fw_channel_send(fw_channel* channel, const void* message, uint64_t bytes,
-                                  uint32_t tag, uint32_t lane);
+                                  uint32_t tag, uint32_t lane, fw_completion** completion);
 /// Sends a message together with a lease on `memory_bytes` at `memory`, in this device's send
 /// memory. The peer can then map or read these bytes without a request.
 ///
@@ -98,7 +137,8 @@ FW_API fw_status* fw_channel_send(fw_channel* channel, const void* message, uint
 /// @return kResourceExhausted over send_limit_per_peer.
 FW_API fw_status* fw_channel_lend(fw_channel* channel, const void* message, uint64_t bytes,
                                   const void* memory, uint64_t memory_bytes, fw_returned returned,
-                                  void* context, uint32_t tag, uint32_t lane);
+                                  void* context, uint32_t tag, uint32_t lane,
+                                  fw_completion** completion);
 
 // --- Memory and names.
 
@@ -122,14 +162,15 @@ FW_API fw_status* fw_channel_open(fw_channel* channel, const void* descriptor, u
 /// Makes every earlier write of this channel visible to the peer's CPU.
 FW_API fw_status* fw_channel_flush(fw_channel* channel, fw_completion** completion);
 
-/// Stops serving, closes the channel as farwrite::Channel::close() does, and frees the handle, even
-/// when it returns an error. No callback runs after this returns, except that of a
-/// fw_channel_take() in its own thread. Lent memory stays valid.
-///
-/// After two errors the handle stays valid, and the caller must call again: kFailedPrecondition
-/// (called from a callback of the channel), and kDeadlineExceeded (a callback, or another thread's
-/// call, has not returned in time).
+/// Stops serving, and closes the channel as farwrite::Channel::close() does. After NULL, no
+/// callback runs, except that of a fw_channel_take() in its own thread. Lent memory stays valid. A
+/// second call is ok.
+/// @return kFailedPrecondition in a callback of the channel; kDeadlineExceeded if a callback, or
+/// another thread's call, has not returned in time: the channel is still closing, so call again
 FW_API fw_status* fw_channel_close(fw_channel* channel, uint64_t timeout_ns);
+/// Frees the handle. A channel that is not closed closes in the background, once nothing that came
+/// from it is left.
+FW_API void fw_channel_release(fw_channel* channel);
 
 #ifdef __cplusplus
 }

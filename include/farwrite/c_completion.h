@@ -28,6 +28,10 @@ FW_API int fw_completion_settled(const fw_completion* completion);
 FW_API fw_status* fw_completion_wait(const fw_completion* completion, uint64_t timeout_ns);
 /// Ends every wait with kCancelled. The memory of the operation must stay valid until it settles.
 FW_API void fw_completion_cancel(fw_completion* completion);
+/// Calls `done` once, when the operation has ended or was cancelled: in this call if it has, else
+/// in the thread that ends it. `done` must not block. It is called even if the handle is freed
+/// before.
+FW_API fw_status* fw_completion_on_done(fw_completion* completion, fw_done done, void* context);
 /// Calls `done` once, when the operation is settled: in this call if it is, else in the thread that
 /// ends it. `done` must not block. It is called even if the handle is freed before.
 FW_API fw_status* fw_completion_on_settled(fw_completion* completion, fw_done done, void* context);

@@ -8,8 +8,26 @@
 extern "C" {
 #endif
 
-typedef struct fw_device fw_device;    ///< a device; freed by fw_device_close()
-typedef struct fw_channel fw_channel;  ///< a link to a peer; freed by fw_channel_close()
+typedef struct fw_device fw_device;  ///< a device; freed by fw_device_release()
+
+/// How the verbs fabric uses the machine's adapters, as farwrite::VerbsOptions.
+typedef struct fw_verbs_options {
+  size_t struct_size;         ///< sizeof(fw_verbs_options)
+  const char* device;         ///< "mlx5_0"; NULL or "": any
+  uint64_t chunk_bytes;       ///< the most bytes of one work request
+  uint32_t port;              ///< 1, 2, ...; 0: any
+  int32_t gid_index;          ///< index into the port's GID table; -1: any
+  uint32_t send_queue_depth;  ///< work requests in flight on a lane
+  uint32_t receive_credits;   ///< notifications and messages that a lane's peer may have sent
+  uint32_t signal_every;      ///< every n-th work request is signalled
+  uint32_t inline_bytes;      ///< writes up to this many bytes are sent inline
+  uint32_t retry_count;       ///< of requests that are not acknowledged, 0 to 7
+  uint32_t rnr_retry_count;   ///< of requests that found no posted receive, 0 to 7
+  int32_t relaxed_ordering;   ///< 1: relaxed; 0: strict; -1: relaxed where that is sound
+  uint32_t use_immediate;     ///< 0: notifications without immediate data
+  uint32_t assume_in_order;   ///< 1: assume that the data of a write lands in order
+  uint32_t reserved;          ///< 0
+} fw_verbs_options;
 
 /// Options of a device. Zero or NULL selects the default of farwrite::DeviceOptions.
 typedef struct fw_device_options {
@@ -35,6 +53,17 @@ typedef struct fw_device_options {
   /// override the fields above.
   uint32_t environment;
   const char* port_range;  ///< "7000-7099": the ports that port 0 selects from; NULL: no range
+  uint64_t token_bytes;    ///< length of `token`; 0: up to its zero
+  uint64_t receive_segment_bytes;  ///< size of a segment of the memory that one peer may write
+  uint64_t memory_idle_ns;         ///< after which unused memory goes back to the system
+  uint64_t detection_ns;           ///< after which a peer that sends nothing is silent
+  uint64_t handshake_ns;           ///< time limit of one connection's handshake
+  uint64_t host_ns;                ///< without an acknowledgement, after which a host is down
+  const fw_verbs_options* verbs_fields;  ///< NULL: the defaults, changed by `verbs`
+  uint32_t huge_pages;                   ///< a number of farwrite::HugePages; only if `exact`
+  uint32_t prefault;                     ///< 1: fault memory in at once; only if `exact`
+  int32_t numa_node;  ///< a node, -1 or farwrite::kNodeOfAdapter; only if `exact`
+  uint32_t exact;     ///< 1: every number above counts as it stands, also a 0
 } fw_device_options;
 
 /// Identifies one start of one device.
@@ -45,24 +74,64 @@ typedef struct fw_identity {
   char endpoint[FW_NAME_BYTES];  ///< where the device listens
 } fw_identity;
 
-/// Accounting of a device's send memory, in bytes.
+/// Accounting of a device's memory of one direction, in bytes.
 typedef struct fw_memory_stats {
   size_t struct_size;  ///< sizeof(fw_memory_stats)
-  uint64_t limit;      ///< send_limit of the device
+  uint64_t limit;      ///< send_limit or receive_limit of the device
   uint64_t reserved;   ///< in segments, taken from the kernel
   uint64_t used;       ///< allocated
   uint64_t peak_used;  ///< highest `used` since the device was opened
   uint64_t segments;   ///< number of segments
   uint64_t held_back;  ///< freed, and not reused while a forked child may read it
+  uint64_t refusals;   ///< number of refused allocations
 } fw_memory_stats;
+
+/// Counts of a device and its channels, as farwrite::DeviceStats.
+typedef struct fw_device_counts {
+  size_t struct_size;             ///< sizeof(fw_device_counts)
+  fw_memory_stats send;           ///< memory that peers may read
+  fw_memory_stats receive;        ///< memory that peers may write
+  uint64_t registrations;         ///< segments that were registered with a fabric
+  uint64_t adapter_segments;      ///< adapters: registrations of segments
+  uint64_t adapter_on_demand;     ///< adapters: registrations of the users' memory
+  uint64_t adapter_live;          ///< adapters: registrations now
+  uint64_t adapter_live_bytes;    ///< adapters: memory of these
+  uint64_t adapter_nanoseconds;   ///< adapters: time spent in registering and deregistering
+  uint64_t adapter_transfers;     ///< adapters: transfers whose local memory was looked up
+  uint64_t adapter_registered;    ///< adapters: of those, transfers that registered it first
+  uint64_t gpu_mappings;          ///< GPUs: times that memory was mapped
+  uint64_t gpu_mapped_bytes;      ///< GPUs: memory that is mapped now
+  uint64_t gpu_copies;            ///< GPUs: copies
+  uint64_t gpu_copied_bytes;      ///< GPUs: bytes of these
+  uint64_t gpu_staged_bytes;      ///< GPUs: of these, on their way through host memory
+  uint64_t gpu_pins;              ///< GPUs: times that host memory was registered
+  uint64_t gpu_pinned_bytes;      ///< GPUs: host memory that is registered now
+  uint64_t channels_opened;       ///< by either side
+  uint64_t channels_open;         ///< now
+  uint64_t handshakes_refused;    ///< incoming connections that became no channel
+  uint64_t leases_held_by_peers;  ///< now
+  uint64_t quarantined_bytes;     ///< now
+} fw_device_counts;
+
+/// One way to copy memory, as farwrite::CopyKernel.
+typedef struct fw_copy_kernel {
+  size_t struct_size;  ///< sizeof(fw_copy_kernel)
+  const char* name;    ///< valid until the process ends
+  /// Keeps the promises of fw_copy(); to be called only if `supported`.
+  void (*function)(void* destination, const void* source, size_t bytes);
+  double probed_gb_s;  ///< of a cold copy to memory, 1e9 bytes/s; 0 without a probe
+  uint32_t supported;  ///< 1: this CPU can run it
+  uint32_t chosen;     ///< 1: fw_copy() uses it for large copies
+} fw_copy_kernel;
 
 /// Opens a device.
 FW_API fw_status* fw_device_open(const fw_device_options* options, fw_device** device);
-/// Closes every channel, then the device, and frees the handle, even when it returns an error. The
-/// handles of channels, regions and all that came from the device stay the caller's to free.
-/// The one exception is a call inside a callback of the device: it returns kFailedPrecondition, and
-/// the handle stays valid.
+/// Closes every channel, then the device, as farwrite::Device::close() does. The handle stays
+/// valid, as do those of channels, regions and all that came from the device.
 FW_API fw_status* fw_device_close(fw_device* device, uint64_t timeout_ns);
+/// Frees the handle. A device that is not closed closes in the background, once nothing that came
+/// from it is left.
+FW_API void fw_device_release(fw_device* device);
 /// Fills `identity` with the identity of this device.
 FW_API void fw_device_identity(const fw_device* device, fw_identity* identity);
 /// Opens a channel to the device that listens at `endpoint` (host:port).
@@ -81,11 +150,23 @@ FW_API void* fw_device_allocate(fw_device* device, uint64_t bytes);
 FW_API void fw_device_deallocate(fw_device* device, void* memory);
 /// Returns 1 if `memory` lies in this device's send memory, else 0. Lock-free.
 FW_API int fw_device_contains(const fw_device* device, const void* memory);
+/// Returns 1 if all of `bytes` from `memory` on lie in one segment of this device's send memory, as
+/// fw_channel_lend() demands. Lock-free.
+FW_API int fw_device_contains_all(const fw_device* device, const void* memory, uint64_t bytes);
 /// Copies like memcpy, with the fastest copy kernel of this machine. Large copies bypass the
 /// caches.
 FW_API void fw_copy(void* destination, const void* source, uint64_t bytes);
+/// Calls `on_kernel` in this thread for each copy kernel of this build, in order of preference.
+/// Runs the probe that chooses one, if none has run.
+FW_API void fw_copy_kernels(void (*on_kernel)(void* context, const fw_copy_kernel* kernel),
+                            void* context);
 /// Fills `stats` with the accounting of the send memory.
 FW_API void fw_device_memory(const fw_device* device, fw_memory_stats* stats);
+/// Fills `stats` with the counts of the device and its channels.
+FW_API void fw_device_stats(const fw_device* device, fw_device_counts* stats);
+/// Writes a line for each peer, "127.0.0.1:7777: shm (same host ...)", as fw_device_metrics()
+/// writes its text.
+FW_API uint64_t fw_device_choices(const fw_device* device, char* buffer, uint64_t capacity);
 /// The number of times that this process has forked.
 FW_API uint64_t fw_fork_stamp(void);
 /// Returns 1 if this process has forked since `stamp`, and a child of that time may still live.

@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 /// The version of this ABI. Every change except an added function raises it.
-#define FW_ABI_VERSION 5
+#define FW_ABI_VERSION 6
 #define FW_NAME_BYTES 320          ///< a host:port with its terminating zero
 #define FW_FOREVER (~UINT64_C(0))  ///< a timeout that never passes
 
@@ -47,6 +47,9 @@ typedef enum fw_code {
 } fw_code;
 
 typedef struct fw_status fw_status;  ///< an error; NULL is success; freed by fw_status_free()
+
+/// Lets go of what a call was given: a context, or what keeps bytes valid.
+typedef void (*fw_release)(void* owner);
 
 /// The FW_ABI_VERSION that the library was built with. Compare it before any other call.
 FW_API uint32_t fw_abi_version(void);

@@ -29,7 +29,7 @@ typedef struct fw_stream_options {
   /// 1: the program delivers by fw_streams_poll(). The thread that maps or reads memory of the peer
   /// may also call `on_read`. It does not wake an event loop that waits on the descriptor.
   uint32_t polled;
-  uint32_t reserved;  ///< 0
+  uint32_t exact;  ///< 1: every number above counts as it stands, also a 0
 } fw_stream_options;
 
 /// Counts of all streams of a channel, as farwrite::stream::Stats.
@@ -94,13 +94,14 @@ FW_API void fw_streams_release(fw_streams* streams);
 
 /// Sends slices behind all earlier ones. `done` is called once, perhaps in this call: when at most
 /// `write_bound` bytes still wait here, so that it is time for the next write, or with the error
-/// that ended the stream. `release(owner)` is called once, from any thread, when no byte of the
-/// slices is needed any more, which may be before `done` or long after it, and at the latest in
-/// fw_device_close(); fw_device_deallocate() is allowed in it. NULL for bytes that outlive the
-/// stream. If this call fails, neither is called.
+/// that ended the stream. If this call fails, `done` is not called.
+///
+/// The stream takes the leases of the slices over, also if this call fails. It ends each one when
+/// no byte of the slice is needed any more, which may be before `done` or long after it, and at the
+/// latest in fw_device_close(); fw_device_deallocate() is allowed then. NULL for bytes that outlive
+/// the stream.
 FW_API fw_status* fw_stream_write(fw_stream* stream, const fw_slice* slices, uint64_t count,
-                                  void (*release)(void* owner), void* owner, fw_done done,
-                                  void* context);
+                                  fw_done done, void* context);
 /// Takes what has come; waits if nothing has. `on_read` is called once, perhaps in this call, on
 /// any thread, and must not block. One read at a time: a second one gets kFailedPrecondition.
 FW_API fw_status* fw_stream_read(fw_stream* stream, fw_on_read on_read, void* context);

@@ -11,8 +11,8 @@
 extern "C" {
 #endif
 
-typedef struct fw_receiver fw_receiver;  ///< receives tensors; freed by fw_receiver_close()
-typedef struct fw_sender fw_sender;      ///< sends them; freed by fw_sender_close() or _abandon()
+typedef struct fw_receiver fw_receiver;  ///< receives tensors; freed by fw_receiver_release()
+typedef struct fw_sender fw_sender;      ///< sends them; freed by fw_sender_release()
 typedef struct fw_tensor fw_tensor;      ///< a received tensor; freed by fw_tensor_release()
 
 /// The highest rank of a tensor.
@@ -56,7 +56,9 @@ typedef struct fw_receiver_options {
   /// from any thread, even when the receiver is closed. Needed with `allocate`. Neither of them may
   /// call a sender or receiver.
   void (*deallocate)(void* context, void* memory, void* owner);
-  void* context;  ///< of both; valid until the last call of `deallocate`
+  void* context;      ///< of both; valid until the last call of `deallocate`
+  uint32_t exact;     ///< 1: every number above counts as it stands, also a 0
+  uint32_t reserved;  ///< 0
 } fw_receiver_options;
 
 /// How a tensor arrived.
@@ -115,13 +117,17 @@ FW_API fw_status* fw_receiver_open(fw_channel* channel, const char* name,
 /// farwrite::TensorReceiver::receive() has it.
 FW_API fw_status* fw_receiver_receive(fw_receiver* receiver, uint64_t timeout_ns,
                                       fw_tensor** tensor);
+/// Waits until fw_receiver_receive() can take a tensor, or fail, at once.
+FW_API fw_status* fw_receiver_wait(fw_receiver* receiver, uint64_t timeout_ns);
 /// Drops the tensors that have arrived and those in flight. Tensors that were received stay valid.
 FW_API fw_status* fw_receiver_reset(fw_receiver* receiver);
 /// Fills `stats`.
 FW_API void fw_receiver_stats(const fw_receiver* receiver, fw_tensor_stats* stats);
-/// Ends the edge and frees the handle, even when it returns an error. No later byte lands. Tensors
-/// that were received stay valid.
+/// Ends the edge, as farwrite::TensorReceiver::close() does. After NULL, no later byte lands.
+/// Tensors that were received stay valid.
 FW_API fw_status* fw_receiver_close(fw_receiver* receiver, uint64_t timeout_ns);
+/// Frees the handle; closes a receiver that is open.
+FW_API void fw_receiver_release(fw_receiver* receiver);
 
 /// Fills `info`.
 FW_API void fw_tensor_get(const fw_tensor* tensor, fw_tensor_info* info);
@@ -146,13 +152,14 @@ FW_API fw_status* fw_sender_send(fw_sender* sender, const fw_tensor_spec* spec, 
                                  uint64_t bytes, uint64_t timeout_ns, fw_completion** completion);
 /// Fills `stats`.
 FW_API void fw_sender_stats(const fw_sender* sender, fw_tensor_stats* stats);
-/// Ends the stream, waits until the receiver has taken what was sent, and frees the handle, even
-/// when it returns an error. The one exception is kDeadlineExceeded: the handle stays valid. Call
-/// again, or fw_sender_abandon().
+/// Ends the stream, and waits until the receiver has taken what was sent. After kDeadlineExceeded,
+/// call again, or fw_sender_abandon().
 FW_API fw_status* fw_sender_close(fw_sender* sender, uint64_t timeout_ns);
-/// Ends the stream before its end, without waiting, and frees the handle. The receiver gets
-/// kUnavailable instead of kEndOfStream.
-FW_API void fw_sender_abandon(fw_sender* sender);
+/// Ends the stream before its end, without waiting. The receiver gets kUnavailable instead of
+/// kEndOfStream. No effect after fw_sender_close().
+FW_API fw_status* fw_sender_abandon(fw_sender* sender);
+/// Frees the handle; abandons a sender that is open.
+FW_API void fw_sender_release(fw_sender* sender);
 
 #ifdef __cplusplus
 }

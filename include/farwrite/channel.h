@@ -277,6 +277,11 @@ class FARWRITE_API Channel {
   /// close() waits for that.
   Status close(std::chrono::nanoseconds timeout = std::chrono::seconds(1));
 
+  /// True if both handles are of one channel.
+  friend bool operator==(const Channel& a, const Channel& b) { return a.state_ == b.state_; }
+  /// True if they are not.
+  friend bool operator!=(const Channel& a, const Channel& b) { return !(a == b); }
+
  private:
   friend class Device;
   friend class box::Session;

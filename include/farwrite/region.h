@@ -21,6 +21,8 @@
 
 namespace farwrite {
 
+class Channel;
+
 namespace device {
 class RegionState;
 class RemoteRegionState;
@@ -137,6 +139,8 @@ class FARWRITE_API RemoteRegion {
   const std::string& description() const;
   /// False for lent memory whose first view may have to wait for the peer.
   bool reached() const;
+  /// @private The channel that it was opened or lent on.
+  Channel channel() const;
 
  private:
   friend class Channel;

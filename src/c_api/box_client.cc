@@ -160,13 +160,9 @@ fw_status* fw_box_allocate(fw_box_client* client, uint64_t bytes, fw_region** re
   return hand_out(client->client.allocate(bytes), region);
 }
 
-const char* fw_box_server_name(const fw_box_client* client) {
-  return client == nullptr ? "" : client->client.server().name.c_str();
-}
-
-const char* fw_box_fabric(const fw_box_client* client) {
-  if (client == nullptr) return "";
-  return farwrite::to_string(client->client.server().fabric).data();  // a literal
+void fw_box_server_info(const fw_box_client* client, fw_peer_info* info) {
+  if (client == nullptr || info == nullptr) return;
+  farwrite::c_api::fill(*info, to_c(client->client.server()));
 }
 
 void fw_box_client_stats(const fw_box_client* client, fw_box_stats* stats) {
@@ -184,9 +180,8 @@ void fw_box_client_stats(const fw_box_client* client, fw_box_stats* stats) {
 
 fw_status* fw_box_client_close(fw_box_client* client, uint64_t timeout_ns) {
   if (client == nullptr) return nullptr;
-  const Status status = client->client.close(to_duration(timeout_ns));
-  const bool in_use = status.code() == StatusCode::kFailedPrecondition ||
-                      status.code() == StatusCode::kDeadlineExceeded;
-  if (!in_use) delete client;
-  return to_c(status);
+  Client closed = client->client;  // the handle may go with a callback
+  return to_c(closed.close(to_duration(timeout_ns)));
 }
+
+void fw_box_client_release(fw_box_client* client) { delete client; }

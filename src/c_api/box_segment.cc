@@ -55,17 +55,6 @@ class VersionWait {
   const farwrite::core::ForkGuard fork_guard_;
 };
 
-// What keeps the destination of a read, until no byte can arrive any more.
-struct Destination {
-  Destination(void (*release)(void* owner), void* owner) : release(release), owner(owner) {}
-  ~Destination() { release(owner); }
-  Destination(const Destination&) = delete;
-  Destination& operator=(const Destination&) = delete;
-
-  void (*const release)(void* owner);
-  void* const owner;
-};
-
 Factor to_factor(const fw_factor& factor) {
   return factor.is_whole != 0 ? Factor(factor.whole) : Factor(factor.real);
 }
@@ -121,7 +110,7 @@ fw_status* fw_segment_read(const fw_segment* segment, uint64_t offset, void* des
     chosen.min_version = c.min_version;
     chosen.epoch = c.epoch;
     if (c.timeout_ns != 0) chosen.timeout = to_duration(c.timeout_ns);
-    if (c.release != nullptr) chosen.owner = std::make_shared<Destination>(c.release, c.owner);
+    if (c.release != nullptr) chosen.owner = farwrite::c_api::keep(c.owner, c.release);
   }
   if (fw_status* const refused = refuse_null(
           "read a segment",
@@ -251,17 +240,17 @@ fw_status* fw_segment_view(const fw_segment* segment, fw_slice* slice) {
 
 fw_status* fw_segment_detach(fw_segment* segment) {
   if (segment == nullptr) return nullptr;
-  const Status status = segment->segment.detach();
-  delete segment;
-  return to_c(status);
+  farwrite::box::Segment detached = segment->segment;  // the handle may go with a callback
+  return to_c(detached.detach());
 }
 
 fw_status* fw_segment_free(fw_segment* segment) {
   if (segment == nullptr) return nullptr;
-  const Status status = segment->segment.free();
-  if (status.ok()) delete segment;
-  return to_c(status);
+  farwrite::box::Segment freed = segment->segment;  // likewise
+  return to_c(freed.free());
 }
+
+void fw_segment_release(fw_segment* segment) { delete segment; }
 
 fw_status* fw_add_scaled(uint32_t type, void* destination, const void* source, fw_factor factor,
                          uint64_t elements) {

@@ -25,8 +25,9 @@ Result<ServerOptions> to_server_options(const fw_box_options* given) {
   auto device = farwrite::c_api::to_options(c.device);
   if (!device.ok()) return device.status();
   options.device = *std::move(device);
-  farwrite::c_api::take_if_given(c.memory, options.memory);
-  farwrite::c_api::take_if_given(c.pool, options.pool);
+  const farwrite::c_api::Numbers numbers(c.exact);
+  numbers.take(c.memory, options.memory);
+  numbers.take(c.pool, options.pool);
   options.threads = c.threads;
   options.restore = c.restore != 0;
   if (c.snapshot_directory != nullptr) options.snapshot_directory = c.snapshot_directory;
@@ -95,9 +96,29 @@ uint64_t fw_box_server_metrics(const fw_box_server* server, char* buffer, uint64
   return farwrite::c_api::copy_text(server->server.metrics_text(), buffer, capacity);
 }
 
+void fw_box_server_stats(const fw_box_server* server, fw_box_server_counts* stats) {
+  if (server == nullptr || stats == nullptr) return;
+  const farwrite::box::ServerStats now = server->server.stats();
+  fw_box_server_counts known = {};
+  static_assert(sizeof(known) == sizeof(known.struct_size) + sizeof(now));
+  known.clients = now.clients;
+  known.segments = now.segments;
+  known.segment_bytes = now.segment_bytes;
+  known.changes = now.changes;
+  known.bytes_changed = now.bytes_changed;
+  known.refused = now.refused;
+  known.switches = now.switches;
+  known.copies_for_leases = now.copies_for_leases;
+  known.leases = now.leases;
+  known.leases_granted = now.leases_granted;
+  known.snapshots = now.snapshots;
+  known.snapshot_failures = now.snapshot_failures;
+  farwrite::c_api::fill(*stats, known);
+}
+
 fw_status* fw_box_server_close(fw_box_server* server, uint64_t timeout_ns, int last_snapshot) {
   if (server == nullptr) return nullptr;
-  const Status status = server->server.close(to_duration(timeout_ns), last_snapshot != 0);
-  if (status.code() != StatusCode::kFailedPrecondition) delete server;
-  return to_c(status);
+  return to_c(server->server.close(to_duration(timeout_ns), last_snapshot != 0));
 }
+
+void fw_box_server_release(fw_box_server* server) { delete server; }

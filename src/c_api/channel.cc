@@ -4,6 +4,7 @@
 #include <string>
 
 #include "c_api/handles.h"
+#include "c_api/lent.h"
 
 namespace {
 
@@ -13,8 +14,8 @@ using farwrite::Status;
 using farwrite::StatusCode;
 using farwrite::c_api::bytes_at;
 using farwrite::c_api::hand_out;
-using farwrite::c_api::outcome_now;
 using farwrite::c_api::refuse_null;
+using farwrite::c_api::sent;
 using farwrite::c_api::to_c;
 using farwrite::c_api::to_duration;
 using farwrite::transfer::kMessageTag;
@@ -28,49 +29,81 @@ fw_status* refuse_tag(const fw_channel* channel, const char* operation, uint32_t
                             "use a smaller tag on a channel with an engine"));
 }
 
+constexpr std::uint64_t kHandlerTimeout = 5'000'000'000;
+
+// The refusal of handlers for what the engine takes, or NULL.
+fw_status* refuse_handler(const fw_channel* channel) {
+  constexpr const char* kOperation = "serve a channel";
+  if (fw_status* const refused = refuse_null(kOperation, {{"channel", channel != nullptr}})) {
+    return refused;
+  }
+  if (channel->engine == nullptr) return nullptr;
+  return to_c(Status::error(StatusCode::kInvalidArgument, {kOperation}, "the channel has an engine",
+                            "take its messages in on_message"));
+}
+
 }  // namespace
 
-fw_notification farwrite::c_api::to_c(const farwrite::Channel& channel,
-                                      Notification& notification) {
+fw_notification farwrite::c_api::to_c(Notification& notification) {
   fw_notification seen = {};
   seen.struct_size = sizeof(seen);
   seen.tag = notification.tag;
   seen.lane = notification.lane;
   seen.message = notification.message.data();
   seen.message_bytes = notification.message.size();
-  if (notification.lent.valid()) seen.lent = new fw_remote{channel, std::move(notification.lent)};
+  if (notification.lent.valid()) {
+    farwrite::Channel channel = notification.lent.channel();
+    seen.lent = new fw_remote{std::move(channel), std::move(notification.lent)};
+  }
   return seen;
 }
 
-void fw_channel_peer(const fw_channel* channel, fw_identity* identity) {
-  if (channel == nullptr || identity == nullptr) return;
-  const farwrite::PeerInfo& peer = channel->channel.peer();
-  farwrite::c_api::fill(*identity, farwrite::c_api::to_c(peer.uuid, peer.epoch, peer.endpoint));
+fw_peer_info farwrite::c_api::to_c(const PeerInfo& peer) {
+  fw_peer_info info = {};
+  info.identity = to_c(peer.uuid, peer.epoch, peer.endpoint);
+  info.identity.struct_size = sizeof(info.identity);
+  info.name = peer.name.c_str();
+  info.service = peer.service.c_str();
+  info.fabric = to_string(peer.fabric).data();  // a literal
+  info.fabric_reason = peer.fabric_reason.c_str();
+  info.lanes = peer.lanes;
+  info.encrypted = peer.encrypted ? 1 : 0;
+  return info;
+}
+
+void fw_channel_peer_info(const fw_channel* channel, fw_peer_info* info) {
+  if (channel == nullptr || info == nullptr) return;
+  farwrite::c_api::fill(*info, to_c(channel->channel.peer()));
+}
+
+void fw_channel_stats(const fw_channel* channel, fw_channel_counts* stats) {
+  if (channel == nullptr || stats == nullptr) return;
+  const farwrite::ChannelStats now = channel->channel.stats();
+  fw_channel_counts known = {};
+  static_assert(sizeof(known) == sizeof(known.struct_size) + sizeof(now));
+  known.writes = now.writes;
+  known.reads = now.reads;
+  known.aliases = now.aliases;
+  known.bytes_written = now.bytes_written;
+  known.bytes_read = now.bytes_read;
+  known.bytes_aliased = now.bytes_aliased;
+  known.copies = now.copies;
+  known.notifications_sent = now.notifications_sent;
+  known.notifications_received = now.notifications_received;
+  known.messages_sent = now.messages_sent;
+  known.messages_received = now.messages_received;
+  known.backlogged = now.backlogged;
+  known.doorbells = now.doorbells;
+  known.leases_granted = now.leases_granted;
+  known.leases_released = now.leases_released;
+  known.leases_held = now.leases_held;
+  known.quarantined_bytes = now.quarantined_bytes;
+  known.silences = now.silences;
+  farwrite::c_api::fill(*stats, known);
 }
 
 const char* fw_channel_peer_name(const fw_channel* channel) {
   return channel == nullptr ? "" : channel->channel.peer_name().c_str();
-}
-
-const char* fw_channel_fabric(const fw_channel* channel) {
-  if (channel == nullptr) return "";
-  return farwrite::to_string(channel->channel.peer().fabric).data();  // a literal
-}
-
-const char* fw_channel_fabric_reason(const fw_channel* channel) {
-  return channel == nullptr ? "" : channel->channel.peer().fabric_reason.c_str();
-}
-
-uint32_t fw_channel_lanes(const fw_channel* channel) {
-  return channel == nullptr ? 0 : channel->channel.peer().lanes;
-}
-
-const char* fw_channel_service(const fw_channel* channel) {
-  return channel == nullptr ? "" : channel->channel.peer().service.c_str();
-}
-
-int fw_channel_encrypted(const fw_channel* channel) {
-  return channel != nullptr && channel->channel.peer().encrypted ? 1 : 0;
 }
 
 static_assert(FW_PEER_ALIVE == static_cast<int>(PeerState::kAlive) &&
@@ -98,22 +131,39 @@ fw_status* fw_channel_serve(fw_channel* channel, fw_handler on_notification, fw_
           {{"channel", channel != nullptr}, {"on_notification", on_notification != nullptr}})) {
     return refused;
   }
-  if (channel->engine != nullptr) {
-    return to_c(Status::error(StatusCode::kInvalidArgument, {"serve a channel"},
-                              "the channel has an engine", "take its messages in on_message"));
+  fw_status* const failed =
+      fw_channel_on_notification(channel, on_notification, context, nullptr, kHandlerTimeout);
+  if (failed != nullptr || on_end == nullptr) return failed;
+  return fw_channel_on_end(channel, on_end, context, nullptr);
+}
+
+fw_status* fw_channel_on_notification(fw_channel* channel, fw_handler on_notification,
+                                      void* context, fw_release release, uint64_t timeout_ns) {
+  const std::shared_ptr<void> kept = farwrite::c_api::keep(context, release);
+  if (fw_status* const refused = refuse_handler(channel)) return refused;
+  std::function<void(Notification)> handler;
+  if (on_notification != nullptr) {
+    handler = [on_notification, kept](Notification notification) {
+      const fw_notification seen = to_c(notification);
+      on_notification(kept.get(), &seen);
+    };
   }
-  // The handle outlives its handlers: fw_channel_close() ends them before it frees it. A copy of
-  // the Channel here would keep itself from being closed.
-  Status status = channel->channel.on_notification([=](Notification notification) {
-    const fw_notification seen = to_c(channel->channel, notification);
-    on_notification(context, &seen);
-  });
-  if (status.ok() && on_end != nullptr) {
-    status = channel->channel.on_end([=](bool good_order, const Status& reason) {
-      on_end(context, good_order ? 1 : 0, reason.message().c_str());
-    });
+  farwrite::Channel served = channel->channel;  // the handle may go with the callback
+  return to_c(served.on_notification(std::move(handler), to_duration(timeout_ns)));
+}
+
+fw_status* fw_channel_on_end(fw_channel* channel, fw_end_handler on_end, void* context,
+                             fw_release release) {
+  const std::shared_ptr<void> kept = farwrite::c_api::keep(context, release);
+  if (fw_status* const refused = refuse_handler(channel)) return refused;
+  if (fw_status* const refused = refuse_null("serve a channel", {{"on_end", on_end != nullptr}})) {
+    return refused;
   }
-  return to_c(std::move(status));
+  farwrite::Channel served = channel->channel;  // the handle may go with the callback
+  return to_c(served.on_end([on_end, kept](bool good_order, const Status& reason) {
+    const fw_status ended{reason};
+    on_end(kept.get(), good_order ? 1 : 0, &ended);
+  }));
 }
 
 fw_status* fw_channel_take(fw_channel* channel, uint64_t timeout_ns, fw_handler on_notification,
@@ -138,7 +188,7 @@ fw_status* fw_channel_take(fw_channel* channel, uint64_t timeout_ns, fw_handler 
   }
   *taken = came.has_value() ? 1 : 0;
   if (!came.has_value()) return nullptr;
-  const fw_notification seen = to_c(kept, *came);
+  const fw_notification seen = to_c(*came);
   on_notification(context, &seen);
   return nullptr;
 }
@@ -170,7 +220,8 @@ void fw_channel_disarm(fw_channel* channel) {
   if (channel != nullptr) channel->channel.disarm_notifications();
 }
 
-fw_status* fw_channel_notify(fw_channel* channel, uint32_t tag, uint32_t lane) {
+fw_status* fw_channel_notify(fw_channel* channel, uint32_t tag, uint32_t lane,
+                             fw_completion** completion) {
   constexpr const char* kOperation = "notify";
   if (fw_status* const refused = refuse_null(kOperation, {{"channel", channel != nullptr}})) {
     return refused;
@@ -179,11 +230,11 @@ fw_status* fw_channel_notify(fw_channel* channel, uint32_t tag, uint32_t lane) {
     return to_c(Status::error(StatusCode::kInvalidArgument, {kOperation},
                               "the channel has an engine", "send a message"));
   }
-  return outcome_now(channel->channel.notify(tag, lane));
+  return sent(channel->channel.notify(tag, lane), completion);
 }
 
 fw_status* fw_channel_send(fw_channel* channel, const void* message, uint64_t bytes, uint32_t tag,
-                           uint32_t lane) {
+                           uint32_t lane, fw_completion** completion) {
   constexpr const char* kOperation = "send";
   if (fw_status* const refused = refuse_null(
           kOperation, {{"channel", channel != nullptr}, bytes_at("message", message, bytes)})) {
@@ -191,14 +242,14 @@ fw_status* fw_channel_send(fw_channel* channel, const void* message, uint64_t by
   }
   if (fw_status* const refused = refuse_tag(channel, kOperation, tag)) return refused;
   if (auto* const engine = channel->usable_engine()) {
-    return outcome_now(engine->send({message, bytes}, kMessageTag | tag, lane));
+    return sent(engine->send({message, bytes}, kMessageTag | tag, lane), completion);
   }
-  return outcome_now(channel->channel.send({message, bytes}, tag, lane));
+  return sent(channel->channel.send({message, bytes}, tag, lane), completion);
 }
 
 fw_status* fw_channel_lend(fw_channel* channel, const void* message, uint64_t bytes,
                            const void* memory, uint64_t memory_bytes, fw_returned returned,
-                           void* context, uint32_t tag, uint32_t lane) {
+                           void* context, uint32_t tag, uint32_t lane, fw_completion** completion) {
   constexpr const char* kOperation = "lend";
   if (fw_status* const refused = refuse_null(kOperation, {{"channel", channel != nullptr},
                                                           bytes_at("message", message, bytes),
@@ -206,14 +257,20 @@ fw_status* fw_channel_lend(fw_channel* channel, const void* message, uint64_t by
     return refused;
   }
   if (fw_status* const refused = refuse_tag(channel, kOperation, tag)) return refused;
-  std::function<void()> on_return = [] {};
-  if (returned != nullptr) on_return = [=] { returned(context); };
-  if (auto* const engine = channel->usable_engine()) {
-    return outcome_now(engine->lend({message, bytes}, {memory, memory_bytes}, std::move(on_return),
-                                    kMessageTag | tag, lane));
-  }
-  return outcome_now(channel->channel.lend({message, bytes}, {memory, memory_bytes},
-                                           std::move(on_return), tag, lane));
+  const auto lent = std::make_shared<farwrite::c_api::Lent>(returned, context);
+  const auto on_return = [lent] { lent->end(); };
+  auto* const engine = channel->usable_engine();
+  const farwrite::Completion posted =
+      engine != nullptr
+          ? engine->lend({message, bytes}, {memory, memory_bytes}, on_return, kMessageTag | tag,
+                         lane)
+          : channel->channel.lend({message, bytes}, {memory, memory_bytes}, on_return, tag, lane);
+  fw_status* const failed = sent(posted, completion);
+  if (failed == nullptr || lent->withdraw()) return failed;
+  // The peer has ended meanwhile, and the lease with it: this call did lend.
+  fw_status_free(failed);
+  if (completion != nullptr) *completion = new fw_completion{posted};
+  return nullptr;
 }
 
 fw_status* fw_channel_allocate(fw_channel* channel, uint64_t bytes, const char* kind,
@@ -279,13 +336,15 @@ fw_status* fw_channel_flush(fw_channel* channel, fw_completion** completion) {
 
 fw_status* fw_channel_close(fw_channel* channel, uint64_t timeout_ns) {
   if (channel == nullptr) return nullptr;
-  const Status status = channel->channel.close(to_duration(timeout_ns));
-  // Called inside a callback, or one still runs: it uses the handle.
+  farwrite::Channel closed = channel->channel;  // the handle may go with a callback
+  const std::shared_ptr<farwrite::transfer::Engine> engine = channel->engine;
+  const bool forked = channel->fork_guard.in_forked_child();
+  Status status = closed.close(to_duration(timeout_ns));
+  // Called inside a callback, or one still runs: it uses the engine.
   const bool in_use = status.code() == StatusCode::kFailedPrecondition ||
                       status.code() == StatusCode::kDeadlineExceeded;
-  if (!in_use) {
-    if (auto* const engine = channel->usable_engine()) engine->close();
-    delete channel;
-  }
-  return to_c(status);
+  if (!in_use && engine != nullptr && !forked) engine->close();
+  return to_c(std::move(status));
 }
+
+void fw_channel_release(fw_channel* channel) { delete channel; }

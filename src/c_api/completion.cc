@@ -22,6 +22,21 @@ void fw_completion_cancel(fw_completion* completion) {
   if (completion != nullptr) completion->completion.cancel();
 }
 
+fw_status* fw_completion_on_done(fw_completion* completion, fw_done done, void* context) {
+  if (fw_status* const refused =
+          refuse_null("wait for an operation", {{"done", done != nullptr}})) {
+    return refused;
+  }
+  if (completion == nullptr) {
+    done(context, nullptr);
+  } else {
+    // The handle may go with the callback.
+    const farwrite::Completion waited = completion->completion;
+    waited.on_done(farwrite::c_api::to_callback(done, context));
+  }
+  return nullptr;
+}
+
 fw_status* fw_completion_on_settled(fw_completion* completion, fw_done done, void* context) {
   if (fw_status* const refused =
           refuse_null("wait for an operation", {{"done", done != nullptr}})) {
@@ -30,7 +45,8 @@ fw_status* fw_completion_on_settled(fw_completion* completion, fw_done done, voi
   if (completion == nullptr) {
     done(context, nullptr);
   } else {
-    completion->completion.on_settled(farwrite::c_api::to_callback(done, context));
+    const farwrite::Completion waited = completion->completion;  // as above
+    waited.on_settled(farwrite::c_api::to_callback(done, context));
   }
   return nullptr;
 }

@@ -52,7 +52,7 @@ struct fw_completion {
 };
 
 struct fw_lease {
-  std::shared_ptr<const void> owner;
+  std::shared_ptr<const void> owner = nullptr;
 };
 
 struct fw_region {
@@ -122,11 +122,29 @@ fw_status* hand_out(Result<Value> made, Handle** handle) {
   return nullptr;
 }
 
-// An option for which 0 is the default.
-template <typename Number>
-void take_if_given(std::uint64_t given, Number& option) {
-  if (given != 0) option = static_cast<Number>(given);
+// A time longer than the clock can tell is for ever.
+inline std::chrono::nanoseconds to_duration(std::uint64_t ns) {
+  const auto most = static_cast<std::uint64_t>(kForever.count());
+  return std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(ns, most)));
 }
+
+// The numbers of options, of which a 0 is the default unless all are `exact`.
+class Numbers {
+ public:
+  explicit Numbers(std::uint32_t exact) : exact_(exact != 0) {}
+  bool exact() const { return exact_; }
+
+  template <typename Number>
+  void take(std::uint64_t given, Number& option) const {
+    if (given != 0 || exact_) option = static_cast<Number>(given);
+  }
+  void take(std::uint64_t given, std::chrono::nanoseconds& option) const {
+    if (given != 0 || exact_) option = to_duration(given);
+  }
+
+ private:
+  const bool exact_;
+};
 
 // Where memory lies; null is the host.
 inline Result<MemoryKind> to_kind(const char* kind) {
@@ -171,12 +189,6 @@ inline fw_status* refuse_engine(const fw_channel* channel, std::string_view oper
                             "use another channel"));
 }
 
-// A time longer than the clock can tell is for ever.
-inline std::chrono::nanoseconds to_duration(std::uint64_t ns) {
-  const auto most = static_cast<std::uint64_t>(kForever.count());
-  return std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(ns, most)));
-}
-
 // Zero-terminated; cut if it does not fit.
 inline void copy_name(std::string_view text, char (&name)[FW_NAME_BYTES]) {
   const std::size_t count = text.copy(name, FW_NAME_BYTES - 1);
@@ -211,9 +223,10 @@ inline std::function<void(const Status&)> to_callback(fw_done done, void* contex
   };
 }
 
-// What is still queued goes on by itself; the channel's end tells if it could not.
-inline fw_status* outcome_now(const Completion& completion) {
-  return completion.done() ? to_c(completion.wait()) : nullptr;
+// The outcome of a call whose `completion` may be NULL: what is queued then goes on by itself.
+inline fw_status* sent(const Completion& posted, fw_completion** completion) {
+  if (completion != nullptr) return to_c(posted, completion);
+  return posted.done() ? to_c(posted.wait()) : nullptr;
 }
 
 // The refusal of a channel of another device, or NULL.
@@ -247,8 +260,18 @@ inline uint64_t copy_text(std::string_view text, char* buffer, uint64_t capacity
   return text.size();
 }
 
-// The callback of a C handler for a notification of the channel.
-fw_notification to_c(const Channel& channel, Notification& notification);
+// What a C handler gets for a notification.
+fw_notification to_c(Notification& notification);
+
+// Keeps a context for as long as something may use it.
+inline std::shared_ptr<void> keep(void* context, fw_release release) {
+  return {context, [release](void* kept) {
+            if (release != nullptr) release(kept);
+          }};
+}
+
+// The texts are those of `peer`.
+fw_peer_info to_c(const PeerInfo& peer);
 
 inline fw_identity to_c(const DeviceUuid& uuid, std::uint64_t epoch, const Endpoint& endpoint) {
   fw_identity identity = {};

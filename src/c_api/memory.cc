@@ -8,6 +8,22 @@ using farwrite::c_api::refuse_null;
 using farwrite::c_api::to_c;
 using farwrite::c_api::to_duration;
 
+static_assert(FW_READ_ONLY == static_cast<int>(farwrite::Access::kRead) &&
+              FW_WRITABLE == static_cast<int>(farwrite::Access::kWrite));
+
+namespace {
+
+uint64_t copy_descriptor(const farwrite::RegionDescriptor& descriptor, void* buffer,
+                         uint64_t capacity) {
+  const auto bytes = descriptor.to_bytes();
+  if (buffer != nullptr && bytes.size() <= capacity) {
+    std::memcpy(buffer, bytes.data(), bytes.size());
+  }
+  return bytes.size();
+}
+
+}  // namespace
+
 void* fw_region_data(const fw_region* region) {
   return region == nullptr ? nullptr : region->region.data();
 }
@@ -16,12 +32,16 @@ uint64_t fw_region_bytes(const fw_region* region) {
   return region == nullptr ? 0 : region->region.size();
 }
 
+int fw_region_gpu(const fw_region* region) {
+  return region == nullptr ? -1 : region->region.kind().ordinal();
+}
+
+uint32_t fw_region_access(const fw_region* region) {
+  return region == nullptr ? 0 : static_cast<uint32_t>(region->region.access());
+}
+
 uint64_t fw_region_describe(const fw_region* region, void* buffer, uint64_t capacity) {
-  if (region == nullptr) return 0;
-  const auto descriptor = region->region.descriptor().to_bytes();
-  if (buffer != nullptr && descriptor.size() <= capacity)
-    std::memcpy(buffer, descriptor.data(), descriptor.size());
-  return descriptor.size();
+  return region == nullptr ? 0 : copy_descriptor(region->region.descriptor(), buffer, capacity);
 }
 
 fw_status* fw_region_close(fw_region* region, uint64_t timeout_ns) {
@@ -36,6 +56,22 @@ uint64_t fw_remote_bytes(const fw_remote* remote) {
 
 const char* fw_remote_description(const fw_remote* remote) {
   return remote == nullptr ? "" : remote->region.description().c_str();
+}
+
+int fw_remote_gpu(const fw_remote* remote) {
+  return remote == nullptr ? -1 : remote->region.kind().ordinal();
+}
+
+uint32_t fw_remote_access(const fw_remote* remote) {
+  return remote == nullptr ? 0 : static_cast<uint32_t>(remote->region.access());
+}
+
+uint64_t fw_remote_describe(const fw_remote* remote, void* buffer, uint64_t capacity) {
+  return remote == nullptr ? 0 : copy_descriptor(remote->region.descriptor(), buffer, capacity);
+}
+
+int fw_remote_is_of(const fw_remote* remote, const fw_channel* channel) {
+  return remote != nullptr && channel != nullptr && remote->channel == channel->channel ? 1 : 0;
 }
 
 int fw_remote_ready(const fw_remote* remote) {
@@ -59,6 +95,19 @@ fw_status* fw_remote_map(fw_remote* remote, uint64_t timeout_ns, const void** da
   if (!alias.ok()) return to_c(alias.status());
   *data = alias->data();
   *bytes = alias->size();
+  return nullptr;
+}
+
+fw_status* fw_remote_view(fw_remote* remote, uint64_t offset, uint64_t bytes, uint64_t timeout_ns,
+                          fw_slice* slice) {
+  if (fw_status* const refused = refuse_null(
+          "map a peer's memory", {{"remote", remote != nullptr}, {"slice", slice != nullptr}})) {
+    return refused;
+  }
+  auto alias = remote->channel.alias(remote->region, offset, bytes, to_duration(timeout_ns));
+  if (!alias.ok()) return to_c(alias.status());
+  const auto held = std::make_shared<const farwrite::Alias>(*std::move(alias));
+  *slice = {held->data(), held->size(), new fw_lease{held}};
   return nullptr;
 }
 
@@ -103,5 +152,14 @@ int fw_registration_has_effect(const fw_registration* registration) {
 }
 
 void fw_registration_release(fw_registration* registration) { delete registration; }
+
+fw_status* fw_lease_make(fw_release release, void* owner, fw_lease** lease) {
+  if (fw_status* const refused = refuse_null(
+          "make a lease", {{"release", release != nullptr}, {"lease", lease != nullptr}})) {
+    return refused;
+  }
+  *lease = new fw_lease{farwrite::c_api::keep(owner, release)};
+  return nullptr;
+}
 
 void fw_lease_release(fw_lease* lease) { delete lease; }

@@ -44,12 +44,14 @@ LandingTotals& totals() {
   return *only;
 }
 
-// Delivers to the handlers of a C program. Its handle outlives it as the target of callbacks:
-// fw_channel_close() ends them before it frees the handle.
+// Delivers to the handlers of a C program, which may have released its handle.
 class Handlers final : public EngineUser {
  public:
-  Handlers(fw_channel* handle, const fw_tensor_handlers& handlers, void* context)
-      : handle_(handle), handlers_(handlers), context_(context) {}
+  Handlers(const fw_tensor_handlers& handlers, void* context)
+      : handlers_(handlers), context_(context) {}
+
+  // Before the channel delivers anything.
+  void use(std::weak_ptr<Engine> engine) { engine_ = std::move(engine); }
 
   Status on_tensor(LandedTensor tensor) override {
     tensor.view();
@@ -86,14 +88,14 @@ class Handlers final : public EngineUser {
       return malformed_record("a record of unknown type");
     }
     notification.tag &= ~kTagKindMask;
-    const fw_notification seen = to_c(handle_->channel, notification);
+    const fw_notification seen = to_c(notification);
     handlers_.on_message(context_, &seen);
     return Status();
   }
 
   Status on_slots(const std::string& edge, std::size_t /*count*/) override {
     // Opening may wait for the peer: here, a peer that is stopped would hold up all others.
-    run_later({}, [weak = std::weak_ptr<Engine>(handle_->engine), edge] {
+    run_later({}, [weak = engine_, edge] {
       if (const std::shared_ptr<Engine> engine = weak.lock()) {
         // A slot that cannot be opened was counted, and is given up.
         (void)engine->open_slots(edge, farwrite::core::Deadline::after(kOpenTimeout), kRecordLane,
@@ -116,7 +118,7 @@ class Handlers final : public EngineUser {
     (*owned)();
   }
 
-  fw_channel* const handle_;
+  std::weak_ptr<Engine> engine_;
   const fw_tensor_handlers handlers_;
   void* const context_;
 };
@@ -143,20 +145,22 @@ fw_status* fw_channel_serve_tensors(fw_channel* channel, const fw_tensor_handler
                       complete ? "the channel has an engine already" : "a handler is missing",
                       "pass all handlers, once"));
   }
-  channel->user = std::make_shared<Handlers>(channel, *handlers, context);
-  channel->engine =
-      std::make_shared<Engine>(channel->channel, channel->user, kGrantDelay, totals());
-  const std::shared_ptr<Engine> engine = channel->engine;
-  Status status = channel->channel.on_notification([engine](Notification notification) {
+  const auto user = std::make_shared<Handlers>(*handlers, context);
+  const auto engine = std::make_shared<Engine>(channel->channel, user, kGrantDelay, totals());
+  user->use(engine);
+  channel->user = user;
+  channel->engine = engine;
+  Status status = channel->channel.on_notification([engine, user](Notification notification) {
     const Status taken = engine->take(std::move(notification));
     if (taken.code() == StatusCode::kProtocolError) engine->refuse_peer(taken);
   });
   const bool is_served = status.ok();
   if (is_served) {
     status = channel->channel.on_end(
-        [engine, on_end = handlers->on_end, context](bool good_order, const Status& reason) {
+        [engine, user, on_end = handlers->on_end, context](bool good_order, const Status& reason) {
           engine->close();
-          on_end(context, good_order ? 1 : 0, reason.message().c_str());
+          const fw_status ended{reason};
+          on_end(context, good_order ? 1 : 0, &ended);
         });
   }
   if (!status.ok()) {

@@ -16,7 +16,6 @@ using farwrite::StatusCode;
 using farwrite::c_api::fill;
 using farwrite::c_api::refuse_engine;
 using farwrite::c_api::refuse_null;
-using farwrite::c_api::take_if_given;
 using farwrite::c_api::to_c;
 using farwrite::c_api::to_callback;
 using farwrite::c_api::to_duration;
@@ -32,31 +31,36 @@ Result<farwrite::stream::Options> to_stream_options(const fw_stream_options* giv
   const auto sized = farwrite::c_api::taken("fw_stream_options", *given);
   if (!sized.ok()) return sized.status();
   const fw_stream_options& c = sized.value();
-  take_if_given(c.lend_from, options.lend_from);
-  take_if_given(c.chunk, options.chunk);
-  take_if_given(c.window, options.window);
-  take_if_given(c.message_window, options.message_window);
-  take_if_given(c.write_bound, options.write_bound);
-  take_if_given(c.held, options.held);
+  const farwrite::c_api::Numbers numbers(c.exact);
+  numbers.take(c.lend_from, options.lend_from);
+  numbers.take(c.chunk, options.chunk);
+  numbers.take(c.window, options.window);
+  numbers.take(c.message_window, options.message_window);
+  numbers.take(c.write_bound, options.write_bound);
+  numbers.take(c.held, options.held);
   options.polled = c.polled != 0;
   return options;
 }
 
 // The refusal of a slice that cannot be memory, or NULL.
-fw_status* refuse_slice(std::string_view operation, const fw_slice& slice) {
+fw_status* refuse_slice(std::string_view operation, const Slice& slice) {
+  const farwrite::ByteView& bytes = slice.bytes;
   if (fw_status* const refused = refuse_null(
-          operation, {farwrite::c_api::bytes_at("data of a slice", slice.data, slice.bytes)})) {
+          operation, {farwrite::c_api::bytes_at("data of a slice", bytes.data, bytes.size)})) {
     return refused;
   }
-  return farwrite::c_api::refuse_wrapping(operation, slice.data, slice.bytes);
+  return farwrite::c_api::refuse_wrapping(operation, bytes.data, bytes.size);
 }
 
-std::vector<Slice> to_slices(const fw_slice* slices, std::uint64_t count,
-                             const std::shared_ptr<const void>& owner) {
+// Takes the leases over.
+std::vector<Slice> to_slices(const fw_slice* slices, std::uint64_t count) {
   std::vector<Slice> all;
+  if (slices == nullptr) return all;
   all.reserve(count);
   for (std::uint64_t i = 0; i < count; ++i) {
-    all.push_back({.bytes = {slices[i].data, slices[i].bytes}, .owner = owner});
+    const std::unique_ptr<fw_lease> lease(slices[i].lease);
+    all.push_back({.bytes = {slices[i].data, slices[i].bytes},
+                   .owner = lease == nullptr ? nullptr : std::move(lease->owner)});
   }
   return all;
 }
@@ -161,6 +165,7 @@ void fw_streams_options(const fw_streams* streams, fw_stream_options* options) {
   known.write_bound = used.write_bound;
   known.held = used.held;
   known.polled = used.polled ? 1 : 0;
+  known.exact = 1;
   fill(*options, known);
 }
 
@@ -184,23 +189,19 @@ void fw_streams_stats(const fw_streams* streams, fw_stream_stats* stats) {
 
 void fw_streams_release(fw_streams* streams) { delete streams; }
 
-fw_status* fw_stream_write(fw_stream* stream, const fw_slice* slices, uint64_t count,
-                           void (*release)(void* owner), void* owner, fw_done done, void* context) {
+fw_status* fw_stream_write(fw_stream* stream, const fw_slice* slices, uint64_t count, fw_done done,
+                           void* context) {
   constexpr const char* kOperation = "write to a stream";
+  std::vector<Slice> all = to_slices(slices, count);
   if (fw_status* const refused =
           refuse_null(kOperation, {{"stream", stream != nullptr},
                                    farwrite::c_api::bytes_at("slices", slices, count),
                                    {"done", done != nullptr}})) {
     return refused;
   }
-  for (std::uint64_t i = 0; i < count; ++i) {
-    if (fw_status* const refused = refuse_slice(kOperation, slices[i])) return refused;
+  for (const Slice& slice : all) {
+    if (fw_status* const refused = refuse_slice(kOperation, slice)) return refused;
   }
-  // The slices alone keep the owner: what of them is sent lets go of it.
-  std::shared_ptr<void> kept;
-  if (release != nullptr) kept = {owner, release};
-  std::vector<Slice> all = to_slices(slices, count, kept);
-  kept.reset();
   fw_stream held = *stream;
   held.stream.write(std::move(all), to_callback(done, context));
   return nullptr;

@@ -100,7 +100,7 @@ Result<ReceiverOptions> to_receiver_options(const fw_receiver_options* given) {
     options.spec = *std::move(spec);
   }
   options.max_bytes = c.max_bytes;
-  if (c.slots != 0) options.slots = c.slots;
+  farwrite::c_api::Numbers(c.exact).take(c.slots, options.slots);
   options.lane = c.lane;
   options.copy_offers = c.copy_offers != 0;
   if (c.lowering != 0) options.lowering = static_cast<farwrite::NotificationLowering>(c.lowering);
@@ -162,6 +162,15 @@ fw_status* fw_receiver_receive(fw_receiver* receiver, uint64_t timeout_ns, fw_te
   return nullptr;
 }
 
+fw_status* fw_receiver_wait(fw_receiver* receiver, uint64_t timeout_ns) {
+  if (fw_status* const refused =
+          refuse_null("wait for a tensor", {{"receiver", receiver != nullptr}})) {
+    return refused;
+  }
+  TensorReceiver held = receiver->receiver;  // as above
+  return to_c(held.wait(to_duration(timeout_ns)));
+}
+
 fw_status* fw_receiver_reset(fw_receiver* receiver) {
   if (fw_status* const refused =
           refuse_null("reset a tensor receiver", {{"receiver", receiver != nullptr}})) {
@@ -175,10 +184,14 @@ void fw_receiver_stats(const fw_receiver* receiver, fw_tensor_stats* stats) {
 }
 
 fw_status* fw_receiver_close(fw_receiver* receiver, uint64_t timeout_ns) {
-  if (receiver == nullptr) return nullptr;
-  Status status = receiver->receiver.close(to_duration(timeout_ns));
+  return receiver == nullptr ? nullptr : to_c(receiver->receiver.close(to_duration(timeout_ns)));
+}
+
+void fw_receiver_release(fw_receiver* receiver) {
+  if (receiver == nullptr) return;
+  // Not by the end of the handle alone: a thread that receives holds a copy.
+  (void)receiver->receiver.close({});
   delete receiver;
-  return to_c(std::move(status));
 }
 
 void fw_tensor_get(const fw_tensor* tensor, fw_tensor_info* info) {
@@ -239,13 +252,14 @@ void fw_sender_stats(const fw_sender* sender, fw_tensor_stats* stats) {
 }
 
 fw_status* fw_sender_close(fw_sender* sender, uint64_t timeout_ns) {
-  if (sender == nullptr) return nullptr;
-  Status status = sender->sender.close(to_duration(timeout_ns));
-  if (status.code() != StatusCode::kDeadlineExceeded) delete sender;
-  return to_c(std::move(status));
+  return sender == nullptr ? nullptr : to_c(sender->sender.close(to_duration(timeout_ns)));
 }
 
-void fw_sender_abandon(fw_sender* sender) {
+fw_status* fw_sender_abandon(fw_sender* sender) {
+  return sender == nullptr ? nullptr : to_c(sender->sender.abandon());
+}
+
+void fw_sender_release(fw_sender* sender) {
   if (sender == nullptr) return;
   // Not by the end of the handle alone: a thread that sends holds a copy.
   (void)sender->sender.abandon();

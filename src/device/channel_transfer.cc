@@ -119,7 +119,7 @@ Status ChannelState::check(const RemoteRegionState* remote, std::uint32_t lane,
                          "send at most " + std::to_string(capabilities_.max_message_bytes) +
                              ", or write the bytes into memory of the peer");
   }
-  if (remote == nullptr || remote->channel() != this) [[unlikely]] {
+  if (remote == nullptr || remote->channel().get() != this) [[unlikely]] {
     return Status::error(StatusCode::kInvalidArgument, {name_of(operation), peer_name_},
                          remote == nullptr ? "the handle is empty"
                                            : "the peer's memory was opened through another channel",
@@ -156,7 +156,7 @@ Result<Alias> ChannelState::alias(const std::shared_ptr<RemoteRegionState>& sour
                                   core::Deadline deadline) {
   constexpr std::string_view kOperation = "alias";
   FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check(kOperation));
-  if (source == nullptr || source->channel() != this) {
+  if (source == nullptr || source->channel().get() != this) {
     return Status::error(StatusCode::kInvalidArgument, {kOperation, peer_name_},
                          "the peer's memory was not opened through this channel",
                          "use what this channel's lookup() or open() returns");

@@ -21,6 +21,7 @@ MemoryKind Alias::kind() const { return state_ == nullptr ? MemoryKind() : state
 Access RemoteRegion::access() const { return state_->descriptor().access; }
 const RegionDescriptor& RemoteRegion::descriptor() const { return state_->descriptor(); }
 const std::string& RemoteRegion::description() const { return state_->description(); }
+Channel RemoteRegion::channel() const { return Channel(state_->channel()); }
 bool RemoteRegion::reached() const { return state_->reached(); }
 
 namespace {

@@ -34,7 +34,7 @@ class RemoteRegionState {
   RemoteRegionState(const RemoteRegionState&) = delete;
   RemoteRegionState& operator=(const RemoteRegionState&) = delete;
 
-  const ChannelState* channel() const { return channel_.get(); }
+  const std::shared_ptr<ChannelState>& channel() const { return channel_; }
   const RegionDescriptor& descriptor() const { return descriptor_; }
   const std::string& description() const { return description_; }
   // Whether its owner keeps the memory for us.

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "c_handles.h"
 #include "farwrite/c_api.h"
 #include "fault/c_null_calls.h"
 #include "fault/fixture.h"
@@ -28,6 +29,7 @@ Handle* untouched() {
 void take_nothing(void*, const fw_notification*) {}
 // Calls of a refused call's callback, which there must be none of.
 int called = 0;
+void end_nothing(void*, int, const fw_status*) {}
 void count_call(void*) { ++called; }
 void count_error(void*, const fw_status*) { ++called; }
 
@@ -71,10 +73,10 @@ class CArguments : public FaultTest {
     fw_region_release(region_);
     fw_device_deallocate(near_, memory_);
     for (fw_channel* channel : {plain_, engine_, far_plain_, far_engine_}) {
-      require(fw_channel_close(channel, kLong));
+      require(finish(channel, kLong));
     }
-    require(fw_device_close(near_, kLong));
-    require(fw_device_close(far_, kLong));
+    require(finish(near_, kLong));
+    require(finish(far_, kLong));
     FaultTest::TearDown();
   }
 
@@ -97,7 +99,7 @@ class CArguments : public FaultTest {
   fw_status* lend(fw_channel* channel, std::uint64_t bytes, std::uint64_t memory_bytes,
                   std::uint32_t tag, std::uint32_t lane) {
     return fw_channel_lend(channel, "m", bytes, memory_, memory_bytes, count_call, nullptr, tag,
-                           lane);
+                           lane, nullptr);
   }
   fw_status* write(std::uint64_t head, std::uint64_t source, std::uint32_t lane) {
     fw_completion* completion = untouched<fw_completion>();
@@ -111,6 +113,47 @@ class CArguments : public FaultTest {
     const std::vector<std::pair<const char*, std::function<bool()>>> calls = {
         {"fw_status_free", [] { return fw_status_free(nullptr), true; }},
         {"fw_device_close", [] { return fw_device_close(nullptr, 0) == nullptr; }},
+        {"fw_device_release", [] { return fw_device_release(nullptr), true; }},
+        {"fw_device_contains_all", [] { return fw_device_contains_all(nullptr, "m", 1) == 0; }},
+        {"fw_device_contains_all",
+         [this] { return fw_device_contains_all(near_, nullptr, 1) == 0; }},
+        {"fw_device_stats", [this] { return fw_device_stats(near_, nullptr), true; }},
+        {"fw_device_stats",
+         [] {
+           fw_device_counts stats = {};
+           stats.struct_size = sizeof(stats);
+           fw_device_stats(nullptr, &stats);
+           return stats.channels_opened == 0;
+         }},
+        {"fw_device_choices", [] { return fw_device_choices(nullptr, nullptr, 8) == 0; }},
+        {"fw_device_choices", [this] { return fw_device_choices(near_, nullptr, 8) > 0; }},
+        {"fw_copy_kernels", [] { return fw_copy_kernels(nullptr, nullptr), true; }},
+        {"fw_channel_peer_info", [this] { return fw_channel_peer_info(plain_, nullptr), true; }},
+        {"fw_channel_peer_info",
+         [] {
+           fw_peer_info info = {};
+           info.struct_size = sizeof(info);
+           fw_channel_peer_info(nullptr, &info);
+           return info.name == nullptr;
+         }},
+        {"fw_channel_stats", [this] { return fw_channel_stats(plain_, nullptr), true; }},
+        {"fw_channel_stats",
+         [] {
+           fw_channel_counts stats = {};
+           stats.struct_size = sizeof(stats);
+           fw_channel_stats(nullptr, &stats);
+           return stats.writes == 0;
+         }},
+        {"fw_channel_release", [] { return fw_channel_release(nullptr), true; }},
+        {"fw_remote_gpu", [] { return fw_remote_gpu(nullptr) == -1; }},
+        {"fw_remote_access", [] { return fw_remote_access(nullptr) == 0; }},
+        {"fw_remote_describe", [] { return fw_remote_describe(nullptr, nullptr, 0) == 0; }},
+        {"fw_remote_describe",
+         [this] { return fw_remote_describe(target_, nullptr, 1024) == wire_size_; }},
+        {"fw_remote_is_of", [this] { return fw_remote_is_of(nullptr, plain_) == 0; }},
+        {"fw_remote_is_of", [this] { return fw_remote_is_of(target_, nullptr) == 0; }},
+        {"fw_region_gpu", [] { return fw_region_gpu(nullptr) == -1; }},
+        {"fw_region_access", [] { return fw_region_access(nullptr) == 0; }},
         {"fw_device_identity", [this] { return fw_device_identity(near_, nullptr), true; }},
         {"fw_device_identity",
          [] {
@@ -134,22 +177,9 @@ class CArguments : public FaultTest {
          }},
         {"fw_device_metrics", [] { return fw_device_metrics(nullptr, nullptr, 8) == 0; }},
         {"fw_device_metrics", [this] { return fw_device_metrics(near_, nullptr, 8) > 0; }},
-        {"fw_channel_peer", [this] { return fw_channel_peer(plain_, nullptr), true; }},
-        {"fw_channel_peer",
-         [] {
-           fw_identity identity = {};
-           identity.struct_size = sizeof(identity);
-           fw_channel_peer(nullptr, &identity);
-           return identity.epoch == 0;
-         }},
         {"fw_channel_peer_name", [] { return *fw_channel_peer_name(nullptr) == 0; }},
-        {"fw_channel_fabric", [] { return *fw_channel_fabric(nullptr) == 0; }},
-        {"fw_channel_fabric_reason", [] { return *fw_channel_fabric_reason(nullptr) == 0; }},
-        {"fw_channel_lanes", [] { return fw_channel_lanes(nullptr) == 0; }},
         {"fw_channel_max_message_bytes", [] { return fw_channel_max_message_bytes(nullptr) == 0; }},
         {"fw_channel_maps", [] { return fw_channel_maps(nullptr) == 0; }},
-        {"fw_channel_service", [] { return *fw_channel_service(nullptr) == 0; }},
-        {"fw_channel_encrypted", [] { return fw_channel_encrypted(nullptr) == 0; }},
         {"fw_channel_state", [] { return fw_channel_state(nullptr) == FW_PEER_CLOSED; }},
         {"fw_channel_disarm", [] { return fw_channel_disarm(nullptr), true; }},
         {"fw_channel_close", [] { return fw_channel_close(nullptr, 0) == nullptr; }},
@@ -194,8 +224,8 @@ class CArguments : public FaultTest {
     }
   }
   void expect_usable() {
-    EXPECT_EQ(name(fw_channel_send(plain_, "m", 1, 1, 0)), "kOk");
-    EXPECT_EQ(name(fw_channel_send(engine_, "m", 1, 1, 0)), "kOk");
+    EXPECT_EQ(name(fw_channel_send(plain_, "m", 1, 1, 0, nullptr)), "kOk");
+    EXPECT_EQ(name(fw_channel_send(engine_, "m", 1, 1, 0, nullptr)), "kOk");
     EXPECT_EQ(name(write(1, 8, 0)), "kOk");
   }
 
@@ -218,6 +248,8 @@ TEST_F(CArguments, NullIsRefusedOrNothingComesOfIt) {
   fw_remote* target = untouched<fw_remote>();
   fw_completion* completion = untouched<fw_completion>();
   fw_registration* registration = untouched<fw_registration>();
+  fw_lease* lease = untouched<fw_lease>();
+  fw_slice slice = {};
   const char* value = untouched<const char>();
   const void* data = untouched<const void>();
   std::uint64_t bytes = 7;
@@ -234,14 +266,20 @@ TEST_F(CArguments, NullIsRefusedOrNothingComesOfIt) {
       {"fw_channel_serve",
        [&] { return fw_channel_serve(nullptr, take_nothing, nullptr, nullptr); }},
       {"fw_channel_serve", [&] { return fw_channel_serve(plain_, nullptr, nullptr, nullptr); }},
-      {"fw_channel_send", [&] { return fw_channel_send(nullptr, "m", 1, 1, 0); }},
-      {"fw_channel_send", [&] { return fw_channel_send(plain_, nullptr, 1, 1, 0); }},
+      {"fw_channel_send", [&] { return fw_channel_send(nullptr, "m", 1, 1, 0, nullptr); }},
+      {"fw_channel_send", [&] { return fw_channel_send(plain_, nullptr, 1, 1, 0, nullptr); }},
       {"fw_channel_lend",
-       [&] { return fw_channel_lend(nullptr, "m", 1, memory_, 8, count_call, nullptr, 1, 0); }},
+       [&] {
+         return fw_channel_lend(nullptr, "m", 1, memory_, 8, count_call, nullptr, 1, 0, nullptr);
+       }},
       {"fw_channel_lend",
-       [&] { return fw_channel_lend(plain_, nullptr, 1, memory_, 8, count_call, nullptr, 1, 0); }},
+       [&] {
+         return fw_channel_lend(plain_, nullptr, 1, memory_, 8, count_call, nullptr, 1, 0, nullptr);
+       }},
       {"fw_channel_lend",
-       [&] { return fw_channel_lend(plain_, "m", 1, nullptr, 8, count_call, nullptr, 1, 0); }},
+       [&] {
+         return fw_channel_lend(plain_, "m", 1, nullptr, 8, count_call, nullptr, 1, 0, nullptr);
+       }},
       {"fw_remote_map", [&] { return fw_remote_map(nullptr, kLong, &data, &bytes); }},
       {"fw_channel_allocate", [&] { return fw_channel_allocate(nullptr, 8, nullptr, &region); }},
       {"fw_channel_allocate", [&] { return fw_channel_allocate(plain_, 8, nullptr, nullptr); }},
@@ -269,6 +307,16 @@ TEST_F(CArguments, NullIsRefusedOrNothingComesOfIt) {
        [&] { return fw_remote_write_notify(target_, 0, "h", 1, nullptr, 8, 1, 0, &completion); }},
       {"fw_remote_write_notify",
        [&] { return fw_remote_write_notify(target_, 0, "h", 1, memory_, 8, 1, 0, nullptr); }},
+      {"fw_remote_view", [&] { return fw_remote_view(nullptr, 0, 8, kLong, &slice); }},
+      {"fw_remote_view", [&] { return fw_remote_view(target_, 0, 8, kLong, nullptr); }},
+      {"fw_lease_make", [&] { return fw_lease_make(nullptr, nullptr, &lease); }},
+      {"fw_lease_make", [&] { return fw_lease_make(count_call, nullptr, nullptr); }},
+      {"fw_channel_on_notification",
+       [&] { return fw_channel_on_notification(nullptr, take_nothing, nullptr, nullptr, kLong); }},
+      {"fw_channel_on_end",
+       [&] { return fw_channel_on_end(nullptr, end_nothing, nullptr, nullptr); }},
+      {"fw_channel_on_end", [&] { return fw_channel_on_end(plain_, nullptr, nullptr, nullptr); }},
+      {"fw_completion_on_done", [&] { return fw_completion_on_done(nullptr, nullptr, nullptr); }},
       {"fw_completion_on_settled",
        [&] { return fw_completion_on_settled(nullptr, nullptr, nullptr); }},
       {"fw_device_region", [&] { return fw_device_region(nullptr, 8, nullptr, &region); }},
@@ -296,7 +344,7 @@ TEST_F(CArguments, NullIsRefusedOrNothingComesOfIt) {
       {"fw_channel_descriptor", [&] { return fw_channel_descriptor(plain_, nullptr); }},
       {"fw_channel_arm", [&] { return fw_channel_arm(nullptr, &number); }},
       {"fw_channel_arm", [&] { return fw_channel_arm(plain_, nullptr); }},
-      {"fw_channel_notify", [&] { return fw_channel_notify(nullptr, 1, 0); }},
+      {"fw_channel_notify", [&] { return fw_channel_notify(nullptr, 1, 0, nullptr); }},
       {"fw_channel_publish", [&] { return fw_channel_publish(nullptr, "n", region_, nullptr); }},
       {"fw_channel_publish", [&] { return fw_channel_publish(plain_, nullptr, region_, nullptr); }},
       {"fw_channel_publish", [&] { return fw_channel_publish(plain_, "n", nullptr, nullptr); }},
@@ -328,6 +376,8 @@ TEST_F(CArguments, NullIsRefusedOrNothingComesOfIt) {
   EXPECT_EQ(region, untouched<fw_region>());
   EXPECT_EQ(target, untouched<fw_remote>());
   EXPECT_EQ(completion, untouched<fw_completion>());
+  EXPECT_EQ(lease, untouched<fw_lease>());
+  EXPECT_EQ(slice.data, nullptr);
   EXPECT_EQ(registration, untouched<fw_registration>());
   EXPECT_EQ(value, untouched<const char>());
   EXPECT_EQ(data, untouched<const void>());
@@ -363,12 +413,14 @@ TEST_F(CArguments, HugeNumbersAreRefused) {
       {"open a cut descriptor",
        [&] { return fw_channel_open(plain_, wire_, wire_size_ - 1, kLong, &target); }},
       {"open nothing", [&] { return fw_channel_open(plain_, wire_, 0, kLong, &target); }},
-      {"send too much", [&] { return fw_channel_send(plain_, "m", kHuge, 1, 0); }},
-      {"send too much by the engine", [&] { return fw_channel_send(engine_, "m", kHuge, 1, 0); }},
-      {"send on no lane", [&] { return fw_channel_send(plain_, "m", 1, 1, kNoLane); }},
+      {"send too much", [&] { return fw_channel_send(plain_, "m", kHuge, 1, 0, nullptr); }},
+      {"send too much by the engine",
+       [&] { return fw_channel_send(engine_, "m", kHuge, 1, 0, nullptr); }},
+      {"send on no lane", [&] { return fw_channel_send(plain_, "m", 1, 1, kNoLane, nullptr); }},
       {"send on no lane by the engine",
-       [&] { return fw_channel_send(engine_, "m", 1, 1, kNoLane); }},
-      {"send a tag of the engine", [&] { return fw_channel_send(engine_, "m", 1, 1U << 24, 0); }},
+       [&] { return fw_channel_send(engine_, "m", 1, 1, kNoLane, nullptr); }},
+      {"send a tag of the engine",
+       [&] { return fw_channel_send(engine_, "m", 1, 1U << 24, 0, nullptr); }},
       {"lend with a tag of the engine", [&] { return lend(engine_, 1, 8, ~0U, 0); }},
       {"lend too much", [&] { return lend(plain_, 1, kHuge, 1, 0); }},
       {"lend up to the end of memory",
@@ -448,7 +500,7 @@ TEST_F(CArguments, NothingIsASizeLikeAnother) {
   EXPECT_EQ(allocated == "kOk", region != nullptr);
   fw_region_release(region);
   fw_device_deallocate(near_, fw_device_allocate(near_, 0));
-  EXPECT_EQ(name(fw_channel_send(plain_, nullptr, 0, 1, 0)), "kOk");
+  EXPECT_EQ(name(fw_channel_send(plain_, nullptr, 0, 1, 0, nullptr)), "kOk");
   fw_completion* completion = untouched<fw_completion>();
   EXPECT_EQ(name(fw_remote_write_notify(target_, 0, nullptr, 0, nullptr, 0, 1, 0, &completion)),
             "kOk");
@@ -480,13 +532,13 @@ TEST_F(CArguments, ACallOnAChannelOfAClosedDeviceIsRefused) {
   std::thread thread([&] { require(fw_device_accept(far_, kLong, &accepted)); });
   require(fw_device_connect(device, far.endpoint, kLong, &channel));
   thread.join();
-  require(fw_device_close(device, kLong));
-  EXPECT_EQ(name(fw_channel_send(channel, "m", 1, 1, 0)), "kCancelled");
+  require(finish(device, kLong));
+  EXPECT_EQ(name(fw_channel_send(channel, "m", 1, 1, 0, nullptr)), "kCancelled");
   fw_region* region = untouched<fw_region>();
   EXPECT_EQ(name(fw_channel_allocate(channel, 8, nullptr, &region)), "kCancelled");
   EXPECT_EQ(region, untouched<fw_region>());
-  EXPECT_EQ(name(fw_channel_close(channel, kLong)), "kOk");
-  EXPECT_EQ(name(fw_channel_close(accepted, kLong)), "kOk");
+  EXPECT_EQ(name(finish(channel, kLong)), "kOk");
+  EXPECT_EQ(name(finish(accepted, kLong)), "kOk");
 }
 
 }  // namespace

@@ -118,8 +118,24 @@ NullCalls null_box_calls() {
               {"fw_box_server_metrics",
                [] { return fw_box_server_metrics(nullptr, nullptr, 8) == 0; }},
               {"fw_box_server_close", [] { return fw_box_server_close(nullptr, 0, 1) == nullptr; }},
-              {"fw_box_server_name", [] { return *fw_box_server_name(nullptr) == 0; }},
-              {"fw_box_fabric", [] { return *fw_box_fabric(nullptr) == 0; }},
+              {"fw_box_server_release", [] { return fw_box_server_release(nullptr), true; }},
+              {"fw_box_server_stats", [=] { return fw_box_server_stats(server, nullptr), true; }},
+              {"fw_box_server_stats",
+               [] {
+                 fw_box_server_counts stats = {};
+                 stats.struct_size = sizeof(stats);
+                 fw_box_server_stats(nullptr, &stats);
+                 return stats.clients == 0;
+               }},
+              {"fw_box_server_info", [=] { return fw_box_server_info(client, nullptr), true; }},
+              {"fw_box_server_info",
+               [] {
+                 fw_peer_info info = {};
+                 info.struct_size = sizeof(info);
+                 fw_box_server_info(nullptr, &info);
+                 return info.name == nullptr;
+               }},
+              {"fw_box_client_release", [] { return fw_box_client_release(nullptr), true; }},
               {"fw_box_client_stats", [=] { return fw_box_client_stats(client, nullptr), true; }},
               {"fw_box_client_stats",
                [] {
@@ -141,6 +157,7 @@ NullCalls null_box_calls() {
               {"fw_segment_cancel", [] { return fw_segment_cancel(nullptr, 1), true; }},
               {"fw_segment_detach", [] { return fw_segment_detach(nullptr) == nullptr; }},
               {"fw_segment_free", [] { return fw_segment_free(nullptr) == nullptr; }},
+              {"fw_segment_release", [] { return fw_segment_release(nullptr), true; }},
           },
   };
 }

@@ -9,14 +9,13 @@ void never_read(void*, const fw_status*, const fw_slice*, std::uint64_t) {
   ADD_FAILURE() << "on_read of a refused call";
 }
 void never_done(void*, const fw_status*) { ADD_FAILURE() << "done of a refused call"; }
-void never_released(void*) { ADD_FAILURE() << "release of a refused call"; }
 
 fw_status* create_null(fw_device* device, fw_channel* channel) {
   return fw_streams_create(device, channel, nullptr, Unwritten<fw_streams>());
 }
 
 fw_status* write_null(fw_stream* stream, const fw_slice* slices, fw_done done) {
-  return fw_stream_write(stream, slices, 1, never_released, nullptr, done, nullptr);
+  return fw_stream_write(stream, slices, 1, done, nullptr);
 }
 
 }  // namespace

@@ -45,6 +45,7 @@ NullCalls null_tensor_calls() {
                [=] { return fw_receiver_open(channel, "e", nullptr, nullptr); }},
               {"fw_receiver_receive", [] { return receive_null(nullptr); }},
               {"fw_receiver_receive", [=] { return fw_receiver_receive(receiver, 0, nullptr); }},
+              {"fw_receiver_wait", [] { return fw_receiver_wait(nullptr, 0); }},
               {"fw_receiver_reset", [] { return fw_receiver_reset(nullptr); }},
               {"fw_sender_open", [=] { return open_null_sender(nullptr, channel, "e"); }},
               {"fw_sender_open", [=] { return open_null_sender(device, nullptr, "e"); }},
@@ -90,7 +91,9 @@ NullCalls null_tensor_calls() {
                  return stats.requests == 0;
                }},
               {"fw_sender_close", [] { return fw_sender_close(nullptr, 0) == nullptr; }},
-              {"fw_sender_abandon", [] { return fw_sender_abandon(nullptr), true; }},
+              {"fw_sender_abandon", [] { return fw_sender_abandon(nullptr) == nullptr; }},
+              {"fw_sender_release", [] { return fw_sender_release(nullptr), true; }},
+              {"fw_receiver_release", [] { return fw_receiver_release(nullptr), true; }},
           },
   };
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "c_handles.h"
 #include "farwrite/c_api.h"
 #include "fault/child_process.h"
 #include "fault/lending.h"
@@ -135,7 +136,7 @@ TEST_F(Lent, TheCAbiHearsOfADeathOnce) {
   ASSERT_EQ(fw_device_accept(device, kPatienceNs, &channel), nullptr);
   ASSERT_EQ(fw_channel_serve(
                 channel, [](void*, const fw_notification*) {},
-                [](void* context, int good_order, const char* reason) {
+                [](void* context, int good_order, const fw_status* reason) {
                   auto& saw = *static_cast<Seen*>(context);
                   EXPECT_NE(std::string(reason).find("process is gone"), std::string::npos);
                   saw.good_order = good_order;
@@ -145,18 +146,19 @@ TEST_F(Lent, TheCAbiHearsOfADeathOnce) {
             nullptr);
   void* const memory = fw_device_allocate(device, kLentBytes);
   std::memset(memory, 'b', kLentBytes);
-  ASSERT_EQ(fw_channel_lend(
-                channel, "m", 1, memory, kLentBytes,
-                [](void* context) { ++static_cast<Seen*>(context)->returned; }, &seen, 0, 0),
-            nullptr);
+  ASSERT_EQ(
+      fw_channel_lend(
+          channel, "m", 1, memory, kLentBytes,
+          [](void* context) { ++static_cast<Seen*>(context)->returned; }, &seen, 0, 0, nullptr),
+      nullptr);
   child.wait_for("holding");
   EXPECT_EQ(seen.returned, 0);
   child.kill();
   EXPECT_TRUE(eventually([&] { return seen.returned == 1 && seen.ends == 1; }));
   EXPECT_EQ(seen.good_order, 0);
   fw_device_deallocate(device, memory);
-  EXPECT_EQ(fw_channel_close(channel, kPatienceNs), nullptr);
-  EXPECT_EQ(fw_device_close(device, kPatienceNs), nullptr);
+  EXPECT_EQ(finish(channel, kPatienceNs), nullptr);
+  EXPECT_EQ(finish(device, kPatienceNs), nullptr);
   EXPECT_EQ(seen.returned, 1);
   EXPECT_EQ(seen.ends, 1);
 }

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "c_api/handles.h"
+#include "c_handles.h"
 #include "fault/matrix_c_calls.h"
 #include "fault/matrix_world.h"
 
@@ -25,7 +26,7 @@ fw_segment_spec c_box_spec() {
   spec.dims[0] = 8;
   return spec;
 }
-void detach(fw_segment* segment) { fw_status_free(fw_segment_detach(segment)); }
+void detach(fw_segment* segment) { fw_status_free(finish(segment)); }
 void take_version(void* answer, const fw_status* status, const fw_version_id* id) {
   const bool one = (status == nullptr) != (id == nullptr);
   static_cast<Answer*>(answer)->take(
@@ -137,13 +138,15 @@ std::vector<Row> c_segment_rows() {
             {"shut", {"Cancelled", "FailedPrecondition", "Unsupported"}},
             {"parent", {"Cancelled", "FailedPrecondition", "Unsupported"}}}),
       ending("fw_segment_detach",
-             [](W& w) { return status_of(fw_segment_detach(new fw_segment(of(w.segment)))); }),
+             [](W& w) {
+               fw_segment segment = of(w.segment);
+               return status_of(fw_segment_detach(&segment));
+             }),
+      fact("fw_segment_release", [](W& w) { fw_segment_release(new fw_segment(of(w.segment))); }),
       peer("fw_segment_free",
            [](W& w) {
-             auto* const segment = new fw_segment(of(w.c_freed_segment));
-             const Status freed = status_of(fw_segment_free(segment));
-             if (!freed.ok()) delete segment;
-             return freed;
+             fw_segment segment = of(w.c_freed_segment);
+             return status_of(fw_segment_free(&segment));
            }),
       fact("fw_add_scaled",
            [](W&) {
@@ -171,10 +174,9 @@ std::vector<Row> c_client_rows() {
              options.encrypt = wanted.encrypt ? 1 : 0;
              const std::string address = w.peer_box.to_string();
              Output<fw_box_client> client;
-             return client.check(fw_box_connect(address.c_str(), &options, limit_ns(), client),
-                                 [](fw_box_client* connected) {
-                                   fw_status_free(fw_box_client_close(connected, limit_ns()));
-                                 });
+             return client.check(
+                 fw_box_connect(address.c_str(), &options, limit_ns(), client),
+                 [](fw_box_client* connected) { fw_status_free(finish(connected, limit_ns())); });
            },
            {{"killed", kNoAnswer}, {"closed", kNoAnswer}, {"stopped", kSilent}}),
       peer("fw_box_create",
@@ -209,15 +211,13 @@ std::vector<Row> c_client_rows() {
             Output<fw_region> region;
             return region.check(fw_box_allocate(&client, 64, region), fw_region_release);
           }),
-      fact("fw_box_server_name",
+      fact("fw_box_server_info",
            [](W& w) {
              const fw_box_client client{w.client};
-             return *fw_box_server_name(&client);
-           }),
-      fact("fw_box_fabric",
-           [](W& w) {
-             const fw_box_client client{w.client};
-             return *fw_box_fabric(&client);
+             fw_peer_info info = {};
+             info.struct_size = sizeof(info);
+             fw_box_server_info(&client, &info);
+             return info.identity.epoch;
            }),
       count("fw_box_client_stats",
             [](W& w) {
@@ -229,15 +229,11 @@ std::vector<Row> c_client_rows() {
             }),
       ending("fw_box_client_close",
              [](W& w) {
-               auto* const client = new fw_box_client{w.client};
-               const Status closed = status_of(fw_box_client_close(client, limit_ns()));
-               // Of these two the handle is still there.
-               if (closed.code() == StatusCode::kFailedPrecondition ||
-                   closed.code() == StatusCode::kDeadlineExceeded) {
-                 delete client;
-               }
-               return closed;
+               fw_box_client client{w.client};
+               return status_of(fw_box_client_close(&client, limit_ns()));
              }),
+      fact("fw_box_client_release",
+           [](W& w) { fw_box_client_release(new fw_box_client{w.client}); }),
   };
 }
 
@@ -255,7 +251,7 @@ std::vector<Row> c_server_rows() {
              options.threads = 1;
              Output<fw_box_server> server;
              return server.check(fw_box_serve(&options, server), [](fw_box_server* served) {
-               fw_status_free(fw_box_server_close(served, limit_ns(), 0));
+               fw_status_free(finish(served, limit_ns()));
              });
            }),
       fact("fw_box_server_endpoint",
@@ -298,11 +294,19 @@ std::vector<Row> c_server_rows() {
             }),
       ending("fw_box_server_close",
              [](W& w) {
-               auto* const server = new fw_box_server{w.server};
-               const Status closed = status_of(fw_box_server_close(server, limit_ns(), 0));
-               if (closed.code() == StatusCode::kFailedPrecondition) delete server;
-               return closed;
+               fw_box_server server{w.server};
+               return status_of(fw_box_server_close(&server, limit_ns(), 0));
              }),
+      fact("fw_box_server_release",
+           [](W& w) { fw_box_server_release(new fw_box_server{w.server}); }),
+      count("fw_box_server_stats",
+            [](W& w) {
+              const fw_box_server server{w.server};
+              fw_box_server_counts stats = {};
+              stats.struct_size = sizeof(stats);
+              fw_box_server_stats(&server, &stats);
+              return w.counted(stats.clients == 0);
+            }),
   };
 }
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "c_api/handles.h"
+#include "c_handles.h"
 #include "farwrite/c_api.h"
 #include "fault/fixture.h"
 #include "fault/matrix_c_calls.h"
@@ -15,14 +16,7 @@ using W = MatrixWorld;
 
 const char bytes[16] = {};  // what is sent and written
 
-void close_channel(fw_channel* channel) { fw_status_free(fw_channel_close(channel, limit_ns())); }
-
-// Closes a handle once; no program may do it again.
-template <typename Handle, typename Close>
-Status close_once(Handle*& handle, Close close) {
-  Handle* const once = std::exchange(handle, nullptr);
-  return once == nullptr ? Status() : status_of(close(once, limit_ns()));
-}
+void close_channel(fw_channel* channel) { fw_status_free(finish(channel, limit_ns())); }
 
 std::vector<Row> device_rows() {
   return {
@@ -47,10 +41,13 @@ std::vector<Row> device_rows() {
              options.segment_bytes = 2 << 20;
              Output<fw_device> device;
              return device.check(fw_device_open(&options, device), [](fw_device* opened) {
-               fw_status_free(fw_device_close(opened, limit_ns()));
+               fw_status_free(finish(opened, limit_ns()));
              });
            }),
-      ending("fw_device_close", [](W& w) { return close_once(w.c_device, fw_device_close); }),
+      ending("fw_device_close",
+             [](W& w) { return status_of(fw_device_close(w.c_device, limit_ns())); }),
+      fact("fw_device_release",
+           [](W& w) { fw_device_release(std::exchange(w.c_device, nullptr)); }),
       fact("fw_device_identity",
            [](W& w) {
              fw_identity identity = {};
@@ -83,6 +80,22 @@ std::vector<Row> device_rows() {
       fact("fw_device_deallocate", [](W& w) { fw_device_deallocate(w.c_device, nullptr); }),
       fact("fw_device_contains",
            [](W& w) { return w.in_child(fw_device_contains(w.c_device, w.exported.data()) == 1); }),
+      fact("fw_device_contains_all",
+           [](W& w) {
+             return w.in_child(
+                 fw_device_contains_all(w.c_device, w.exported.data(), w.exported.size()) == 1);
+           }),
+      count("fw_device_stats",
+            [](W& w) {
+              fw_device_counts stats = {};
+              stats.struct_size = sizeof(stats);
+              fw_device_stats(w.c_device, &stats);
+              return w.counted(stats.channels_opened == 0);
+            }),
+      count("fw_device_choices",
+            [](W& w) { return w.counted(fw_device_choices(w.c_device, nullptr, 0) == 0); }),
+      fact("fw_copy_kernels",
+           [](W&) { fw_copy_kernels([](void*, const fw_copy_kernel*) {}, nullptr); }),
       count("fw_device_memory",
             [](W& w) {
               fw_memory_stats stats = {};
@@ -146,22 +159,24 @@ std::vector<Row> device_rows() {
 
 std::vector<Row> channel_rows() {
   return {
-      fact("fw_channel_peer",
+      fact("fw_channel_peer_info",
            [](W& w) {
-             fw_identity identity = {};
-             identity.struct_size = sizeof(identity);
-             fw_channel_peer(w.c_channel, &identity);
-             return identity.epoch;
+             fw_peer_info info = {};
+             info.struct_size = sizeof(info);
+             fw_channel_peer_info(w.c_channel, &info);
+             return info.identity.epoch;
            }),
+      count("fw_channel_stats",
+            [](W& w) {
+              fw_channel_counts stats = {};
+              stats.struct_size = sizeof(stats);
+              fw_channel_stats(w.c_channel, &stats);
+              return w.counted(stats.writes == 0);
+            }),
       fact("fw_channel_peer_name", [](W& w) { return *fw_channel_peer_name(w.c_channel); }),
-      fact("fw_channel_fabric", [](W& w) { return *fw_channel_fabric(w.c_channel); }),
-      fact("fw_channel_fabric_reason", [](W& w) { return *fw_channel_fabric_reason(w.c_channel); }),
-      fact("fw_channel_lanes", [](W& w) { return fw_channel_lanes(w.c_channel); }),
       fact("fw_channel_max_message_bytes",
            [](W& w) { return fw_channel_max_message_bytes(w.c_channel); }),
       fact("fw_channel_maps", [](W& w) { return fw_channel_maps(w.c_channel); }),
-      fact("fw_channel_service", [](W& w) { return *fw_channel_service(w.c_channel); }),
-      fact("fw_channel_encrypted", [](W& w) { return fw_channel_encrypted(w.c_channel); }),
       fact("fw_channel_state", [](W& w) { return fw_channel_state(w.c_channel); }),
       peer("fw_channel_take",
            [](W& w) {
@@ -187,7 +202,7 @@ std::vector<Row> channel_rows() {
           }),
       fact("fw_channel_disarm", [](W& w) { fw_channel_disarm(w.c_channel); }),
       peer("fw_channel_notify",
-           [](W& w) { return status_of(fw_channel_notify(w.c_channel, 1, 0)); },
+           [](W& w) { return status_of(fw_channel_notify(w.c_channel, 1, 0, nullptr)); },
            {{"stopped", kReturns}}),
       peer("fw_channel_publish",
            [](W& w) {
@@ -214,28 +229,45 @@ std::vector<Row> channel_rows() {
             Answer& answer = w.answer("fw_channel_serve");
             const Status served = status_of(fw_channel_serve(
                 w.c_served, [](void*, const fw_notification*) {},
-                [](void* context, int, const char*) { Answer::take_end(context); }, &answer));
+                [](void* context, int, const fw_status*) { Answer::take_end(context); }, &answer));
             // on_end is not called after fw_channel_close(), so it may come or not.
             return answer.at_most_once(served);
           }),
+      own("fw_channel_on_notification",
+          [](W& w) {
+            return status_of(fw_channel_on_notification(
+                w.c_served, [](void*, const fw_notification*) {}, nullptr, nullptr, limit_ns()));
+          }),
+      own("fw_channel_on_end",
+          [](W& w) {
+            return status_of(fw_channel_on_end(
+                w.c_served, [](void*, int, const fw_status*) {}, nullptr, nullptr));
+          }),
       peer("fw_channel_send",
-           [](W& w) { return status_of(fw_channel_send(w.c_engine, bytes, 16, 1, 0)); },
+           [](W& w) { return status_of(fw_channel_send(w.c_engine, bytes, 16, 1, 0, nullptr)); },
            {{"stopped", kReturns}}),
       peer("fw_channel_lend",
            [](W& w) {
              Answer& answer = w.answer("fw_channel_lend");
-             const Status lent = status_of(fw_channel_lend(w.c_engine, bytes, 16, w.exported.data(),
-                                                           16, Answer::take_end, &answer, 1, 0));
+             const Status lent =
+                 status_of(fw_channel_lend(w.c_engine, bytes, 16, w.exported.data(), 16,
+                                           Answer::take_end, &answer, 1, 0, nullptr));
              return lent.ok() ? lent : answer.refused(lent);
            },
            {{"stopped", kReturns}}),
       ending("fw_channel_close",
              [](W& w) {
                // Those that serve are in their callbacks' hands until then.
-               (void)close_once(w.c_served, fw_channel_close);
-               (void)close_once(w.c_fresh, fw_channel_close);
-               return close_once(w.c_engine, fw_channel_close);
+               fw_status_free(fw_channel_close(w.c_served, limit_ns()));
+               fw_status_free(fw_channel_close(w.c_fresh, limit_ns()));
+               return status_of(fw_channel_close(w.c_engine, limit_ns()));
              }),
+      fact("fw_channel_release",
+           [](W& w) {
+             for (fw_channel** handle : {&w.c_served, &w.c_fresh, &w.c_engine}) {
+               fw_channel_release(std::exchange(*handle, nullptr));
+             }
+           }),
       peer("fw_channel_allocate",
            [](W& w) {
              Output<fw_region> region;
@@ -289,6 +321,11 @@ std::vector<Row> memory_rows() {
       fact("fw_remote_bytes", [](W& w) { return fw_remote_bytes(w.c_view); }),
       fact("fw_remote_ready", [](W& w) { return fw_remote_ready(w.c_view); }),
       fact("fw_remote_maps", [](W& w) { return fw_remote_maps(w.c_view); }),
+      fact("fw_remote_gpu", [](W& w) { return fw_remote_gpu(w.c_view); }),
+      fact("fw_remote_access", [](W& w) { return fw_remote_access(w.c_view); }),
+      fact("fw_remote_describe", [](W& w) { return fw_remote_describe(w.c_target, nullptr, 0); }),
+      fact("fw_remote_is_of",
+           [](W& w) { return w.in_child(fw_remote_is_of(w.c_target, w.c_channel) == 1); }),
       peer("fw_remote_read",
            [](W& w) {
              static char out[kMatrixBytes];
@@ -320,11 +357,36 @@ std::vector<Row> memory_rows() {
            {"closed", kMapped},
            {"shut", kMapped},
            {"parent", kMapped}}),
+      own("fw_remote_view",
+          [](W& w) {
+            fw_slice slice = {};
+            fw_status* const status = fw_remote_view(w.c_view, 0, 16, limit_ns(), &slice);
+            const bool written = slice.lease != nullptr;
+            fw_lease_release(slice.lease);
+            return written == (status == nullptr) ? status_of(status)
+                                                  : Status(StatusCode::kInternal, "output");
+          },
+          {{"none", kMapped},
+           {"killed", kMapped},
+           {"stopped", kMapped},
+           {"closed", kMapped},
+           {"shut", kMapped},
+           {"parent", kMapped}}),
+      fact("fw_lease_make",
+           [](W& w) {
+             Answer& answer = w.answer("fw_lease_make");
+             Output<fw_lease> lease;
+             const Status made =
+                 lease.check(fw_lease_make(Answer::take_end, &answer, lease), fw_lease_release);
+             return made.ok() ? answer.wait() : made;
+           }),
       fact("fw_remote_release",
            [](W& w) {
              fw_remote_release(std::exchange(w.c_view, nullptr));
              fw_remote_release(std::exchange(w.c_target, nullptr));
            }),
+      fact("fw_region_gpu", [](W& w) { return fw_region_gpu(w.c_region); }),
+      fact("fw_region_access", [](W& w) { return fw_region_access(w.c_region); }),
       fact("fw_region_bytes", [](W& w) { return fw_region_bytes(w.c_region); }),
       ending("fw_region_close",
              [](W& w) { return status_of(fw_region_close(w.c_region, limit_ns())); }),
@@ -378,6 +440,12 @@ std::vector<Row> completion_rows() {
            [](W& w) {
              Answer& answer = w.answer("fw_completion_on_settled");
              fw_status_free(fw_completion_on_settled(nullptr, Answer::take_status, &answer));
+             return answer.wait();
+           }),
+      fact("fw_completion_on_done",
+           [](W& w) {
+             Answer& answer = w.answer("fw_completion_on_done");
+             fw_status_free(fw_completion_on_done(nullptr, Answer::take_status, &answer));
              return answer.wait();
            }),
       fact("fw_completion_free", [](W&) { fw_completion_free(nullptr); }),

@@ -92,11 +92,12 @@ std::vector<Row> c_stream_rows() {
            [](W& w) {
              Answer& answer = w.answer("fw_stream_write");
              Answer& released = w.answer("fw_stream_write: release");
-             const fw_slice slice = {c_stream_bytes, sizeof(c_stream_bytes), nullptr};
-             const Status refused = status_of(fw_stream_write(
-                 w.c_stream, &slice, 1, Answer::take_end, &released, Answer::take_status, &answer));
-             if (!refused.ok()) return answer.refused(released.refused(refused));
-             return answer.wait();
+             fw_lease* lease = nullptr;
+             fw_status_free(fw_lease_make(Answer::take_end, &released, &lease));
+             const fw_slice slice = {c_stream_bytes, sizeof(c_stream_bytes), lease};
+             const Status refused =
+                 status_of(fw_stream_write(w.c_stream, &slice, 1, Answer::take_status, &answer));
+             return refused.ok() ? answer.wait() : answer.refused(refused);
            },
            {{"stopped", kReturns}}),
       peer("fw_stream_read",

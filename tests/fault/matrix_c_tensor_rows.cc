@@ -1,5 +1,6 @@
 // The rows of c_tensor.h. Their handles share the objects of tensor_rows() in matrix_rows.cc.
 #include "c_api/handles.h"
+#include "c_handles.h"
 #include "fault/matrix_c_calls.h"
 #include "fault/matrix_world.h"
 
@@ -51,13 +52,18 @@ std::vector<Row> matrix_c_tensor_rows() {
            [](W& w) {
              fw_channel channel{w.tensors};
              Output<fw_receiver> receiver;
-             return receiver.check(fw_receiver_open(&channel, "other by C", nullptr, receiver),
-                                   [](fw_receiver* opened) {
-                                     fw_status_free(fw_receiver_close(opened, limit_ns()));
-                                   });
+             return receiver.check(
+                 fw_receiver_open(&channel, "other by C", nullptr, receiver),
+                 [](fw_receiver* opened) { fw_status_free(finish(opened, limit_ns())); });
            },
            {{"stopped", kReturns}}),
       peer("fw_receiver_receive", receive_by_c, {{"none", kLate}, {"closed", "EndOfStream"}}),
+      peer("fw_receiver_wait",
+           [](W& w) {
+             fw_receiver receiver{w.receiver};
+             return status_of(fw_receiver_wait(&receiver, limit_ns()));
+           },
+           {{"none", kLate}, {"closed", "EndOfStream"}}),
       own("fw_receiver_reset",
           [](W& w) {
             fw_receiver receiver{w.receiver};
@@ -73,8 +79,11 @@ std::vector<Row> matrix_c_tensor_rows() {
             }),
       ending("fw_receiver_close",
              [](W& w) {
-               return status_of(fw_receiver_close(new fw_receiver{w.receiver}, limit_ns()));
+               fw_receiver receiver{w.receiver};
+               return status_of(fw_receiver_close(&receiver, limit_ns()));
              }),
+      ending("fw_receiver_release", [](W& w) { fw_receiver_release(new fw_receiver{w.receiver}); },
+             {{"forked", kReturns}}),
       fact("fw_tensor_get",
            [](W& w) {
              const fw_tensor tensor{w.received};
@@ -90,7 +99,7 @@ std::vector<Row> matrix_c_tensor_rows() {
              Output<fw_sender> sender;
              return sender.check(
                  fw_sender_open(w.c_device, &channel, "nobody's by C", limit_ns(), sender),
-                 fw_sender_abandon);
+                 fw_sender_release);
            },
            {{"none", kLate}}),
       fact("fw_sender_announced",
@@ -116,14 +125,17 @@ std::vector<Row> matrix_c_tensor_rows() {
                 fw_sender_stats(&sender, stats);
               });
             }),
-      ending("fw_sender_abandon", [](W& w) { fw_sender_abandon(new fw_sender{w.sender}); },
+      ending("fw_sender_abandon",
+             [](W& w) {
+               fw_sender sender{w.sender};
+               return status_of(fw_sender_abandon(&sender));
+             }),
+      ending("fw_sender_release", [](W& w) { fw_sender_release(new fw_sender{w.sender}); },
              {{"forked", kReturns}}),
       ending("fw_sender_close",
              [](W& w) {
-               auto* const sender = new fw_sender{w.sender};
-               const Status closed = status_of(fw_sender_close(sender, limit_ns()));
-               if (closed.code() == StatusCode::kDeadlineExceeded) fw_sender_abandon(sender);
-               return closed;
+               fw_sender sender{w.sender};
+               return status_of(fw_sender_close(&sender, limit_ns()));
              }),
   };
 }

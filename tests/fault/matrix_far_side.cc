@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "c_api/handles.h"
+#include "c_handles.h"
 #include "fault/child_process.h"
 #include "fault/fixture.h"
 #include "fault/matrix_world.h"
@@ -93,7 +94,7 @@ struct FarHandles {
 
   void close_engine() {
     if (c_engine == nullptr) return;
-    fw_status_free(fw_channel_close(std::exchange(c_engine, nullptr), 1'000'000'000));
+    fw_status_free(finish(std::exchange(c_engine, nullptr), 1'000'000'000));
   }
 
   Device device;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "c_api/handles.h"
+#include "c_handles.h"
 #include "core/completion_state.h"
 #include "fault/fixture.h"
 #include "fault/named_fabric.h"
@@ -66,7 +67,7 @@ fw_tensor_handlers matrix_handlers(void (*on_landing)(void* context, const fw_la
   fw_tensor_handlers all = {};
   all.struct_size = sizeof(all);
   all.on_message = [](void*, const fw_notification* message) { fw_remote_release(message->lent); };
-  all.on_end = [](void*, int, const char*) {};
+  all.on_end = [](void*, int, const fw_status*) {};
   all.on_landing = on_landing;
   all.on_slot = [](int opened) {
     if (opened == 0) say("a slot could not be opened");
@@ -205,7 +206,7 @@ void MatrixWorld::open_c() {
   c_engine = new fw_channel{engine};
   c_fresh = new fw_channel{fresh};
   fw_tensor_handlers handlers = matrix_handlers(keep_landed);
-  handlers.on_end = [](void* world, int, const char*) {
+  handlers.on_end = [](void* world, int, const fw_status*) {
     ++static_cast<MatrixWorld*>(world)->c_ends;
   };
   FARWRITE_REQUIRE(fw_channel_serve_tensors(c_engine, &handlers, this) == nullptr);
@@ -222,7 +223,7 @@ MatrixWorld::~MatrixWorld() {
   for (fw_stream* stream : {c_stream, c_read_stream, c_finished_stream}) fw_stream_release(stream);
   fw_landed_release(c_landed.exchange(nullptr));
   for (fw_channel* handle : {c_engine, c_served, c_fresh}) {
-    if (handle != nullptr) fw_status_free(fw_channel_close(handle, kShortNs));
+    if (handle != nullptr) fw_status_free(finish(handle, kShortNs));
   }
   delete c_channel;
   delete c_device;

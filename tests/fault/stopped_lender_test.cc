@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "c_handles.h"
 #include "farwrite/c_api.h"
 #include "fault/byte_stream.h"
 #include "fault/child_process.h"
@@ -106,8 +107,8 @@ int maps_within_a_limit(const Arguments& arguments) {
   say("mapped " + std::to_string(bytes));
   fw_remote_release(view);
   hear_the_end();
-  FARWRITE_REQUIRE(fw_channel_close(channel, kPatienceNs) == nullptr);
-  FARWRITE_REQUIRE(fw_device_close(device, kPatienceNs) == nullptr);
+  FARWRITE_REQUIRE(finish(channel, kPatienceNs) == nullptr);
+  FARWRITE_REQUIRE(finish(device, kPatienceNs) == nullptr);
   return 0;
 }
 const RoleRegistration kMapsWithinALimit("maps within a limit", maps_within_a_limit);

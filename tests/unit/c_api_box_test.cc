@@ -26,9 +26,9 @@ class CAbiBox : public testing::TestWithParam<const char*> {
     connect(&client_);
   }
   void TearDown() override {
-    EXPECT_EQ(code(fw_box_client_close(client_, kHang)), "kOk");
+    EXPECT_EQ(code(finish(client_, kHang)), "kOk");
     if (server_ != nullptr) {
-      EXPECT_EQ(code(fw_box_server_close(server_, kHang, 0)), "kOk");
+      EXPECT_EQ(code(finish(server_, kHang, 0)), "kOk");
     }
   }
 
@@ -114,9 +114,9 @@ TEST_P(CAbiBox, ASegmentIsCreatedFoundListedAndFreed) {
   EXPECT_EQ(code(fw_box_create(client_, &again, 0, &other)), "kAlreadyExists");
   EXPECT_EQ(other, nullptr);
   ASSERT_EQ(code(fw_box_create(client_, &again, 1, &other)), "kOk");
-  EXPECT_EQ(code(fw_segment_detach(other)), "kOk");
+  EXPECT_EQ(code(finish(other)), "kOk");
   ASSERT_EQ(code(fw_box_attach_key(client_, info.key, &other)), "kOk");
-  EXPECT_EQ(code(fw_segment_detach(other)), "kOk");
+  EXPECT_EQ(code(finish(other)), "kOk");
   EXPECT_EQ(code(fw_box_attach(client_, "nothing", 0, &other)), "kNotFound");
   std::vector<std::string> names;
   const auto take = [](void* context, const fw_segment_info* seen) {
@@ -126,8 +126,18 @@ TEST_P(CAbiBox, ASegmentIsCreatedFoundListedAndFreed) {
   EXPECT_EQ(code(fw_box_list(client_, "weights", take, &names)), "kOk");
   EXPECT_EQ(code(fw_box_list(client_, "nothing", take, &names)), "kNotFound");
   EXPECT_EQ(names, (std::vector<std::string>{"weights", "weights"}));
-  EXPECT_STREQ(fw_box_fabric(client_), GetParam());
+  fw_peer_info server = {};
+  server.struct_size = sizeof(server);
+  fw_box_server_info(client_, &server);
+  EXPECT_STREQ(server.fabric, GetParam());
+  EXPECT_STREQ(server.service, "box");
+  fw_box_server_counts counts = {};
+  counts.struct_size = sizeof(counts);
+  fw_box_server_stats(server_, &counts);
+  EXPECT_EQ(counts.clients, 1u);
+  EXPECT_EQ(counts.segments, 1u);
   EXPECT_EQ(code(fw_segment_free(made)), "kOk");
+  fw_segment_release(made);
   EXPECT_EQ(code(fw_box_attach(client_, "weights", 0, &other)), "kNotFound");
 }
 
@@ -184,7 +194,7 @@ TEST_P(CAbiBox, ChangesAreAppliedInOrderAndRead) {
   stats.struct_size = sizeof(stats);
   fw_box_client_stats(client_, &stats);
   EXPECT_EQ(stats.changes, 5u);
-  EXPECT_EQ(code(fw_segment_detach(segment)), "kOk");
+  EXPECT_EQ(code(finish(segment)), "kOk");
 }
 
 // A callback that a call owes, of which it may release the handle.
@@ -196,8 +206,7 @@ TEST_P(CAbiBox, ACallbackMayReleaseItsSegmentAndAForkedChildRunsNone) {
   const auto release = [](void* context, const fw_status*, const fw_version_id*) {
     auto& self = *static_cast<Releases*>(context);
     ++self.times;
-    if (self.segment != nullptr)
-      (void)code(fw_segment_detach(std::exchange(self.segment, nullptr)));
+    if (self.segment != nullptr) (void)code(finish(std::exchange(self.segment, nullptr)));
   };
   fw_segment* const segment = releases.segment;
   std::uint64_t wait = 0;
@@ -205,8 +214,8 @@ TEST_P(CAbiBox, ACallbackMayReleaseItsSegmentAndAForkedChildRunsNone) {
   const pid_t child = fork();
   if (child == 0) {
     fw_segment_cancel(segment, wait);
-    fw_status_free(fw_segment_detach(segment));
-    fw_status_free(fw_box_client_close(client_, kHang));
+    fw_status_free(finish(segment));
+    fw_status_free(finish(client_, kHang));
     _exit(releases.times);
   }
   int status = -1;
@@ -252,11 +261,11 @@ TEST_P(CAbiBox, AVersionIsWaitedForAndEachWaitIsToldOnce) {
   EXPECT_EQ(cancelled.outcome, "kCancelled");
   fw_segment_cancel(segment, wait);  // over already
   ASSERT_EQ(code(fw_segment_on_version(segment, 9, 0, Told::take, &ended, &wait)), "kOk");
-  EXPECT_EQ(code(fw_box_server_close(server_, kHang, 0)), "kOk");
+  EXPECT_EQ(code(finish(server_, kHang, 0)), "kOk");
   server_ = nullptr;
   ASSERT_TRUE(eventually([&] { return ended.times == 1; }));
   EXPECT_NE(ended.outcome, "kOk");
-  (void)code(fw_segment_detach(segment));
+  (void)code(finish(segment));
   EXPECT_EQ(reached.times + cancelled.times + ended.times, 3);
 }
 
@@ -279,9 +288,9 @@ TEST_P(CAbiBox, ALeaseKeepsItsVersionAfterEverythingElseHasEnded) {
     EXPECT_EQ(static_cast<const float*>(seen.data)[0], 8);
     fw_lease_release(seen.lease);
   }
-  EXPECT_EQ(code(fw_segment_detach(segment)), "kOk");
-  EXPECT_EQ(code(fw_box_client_close(std::exchange(client_, nullptr), kHang)), "kOk");
-  EXPECT_EQ(code(fw_box_server_close(std::exchange(server_, nullptr), kHang, 0)), "kOk");
+  EXPECT_EQ(code(finish(segment)), "kOk");
+  EXPECT_EQ(code(finish(std::exchange(client_, nullptr), kHang)), "kOk");
+  EXPECT_EQ(code(finish(std::exchange(server_, nullptr), kHang, 0)), "kOk");
   const auto* const floats = static_cast<const float*>(leased.data);
   EXPECT_TRUE(std::all_of(floats, floats + kElements, [](float one) { return one == 7; }));
   fw_lease_release(leased.lease);
@@ -314,7 +323,7 @@ TEST_P(CAbiBox, AServerPublishesDraftsAndWritesSnapshots) {
   EXPECT_EQ(code(fw_box_server_snapshot(server_)), "kFailedPrecondition") << "without a directory";
   EXPECT_EQ(code(fw_box_server_close(server_, kHang, 1)), "kFailedPrecondition");
   EXPECT_GT(fw_box_server_metrics(server_, nullptr, 0), 0u);
-  EXPECT_EQ(code(fw_segment_detach(segment)), "kOk");
+  EXPECT_EQ(code(finish(segment)), "kOk");
 
   const std::string folder = testing::TempDir() + "farwrite_c_box_" + GetParam();
   std::filesystem::remove_all(folder);
@@ -323,14 +332,14 @@ TEST_P(CAbiBox, AServerPublishesDraftsAndWritesSnapshots) {
   fw_box_server* kept = nullptr;
   ASSERT_EQ(code(fw_box_serve(&options, &kept)), "kOk");
   EXPECT_EQ(code(fw_box_server_snapshot(kept)), "kOk");
-  EXPECT_EQ(code(fw_box_server_close(kept, kHang, 1)), "kOk");
+  EXPECT_EQ(code(finish(kept, kHang, 1)), "kOk");
   fw_box_options endless = box_options();
   endless.memory = UINT64_MAX;
   fw_box_server* none = nullptr;
   EXPECT_EQ(code(fw_box_serve(&endless, &none)), "kInvalidArgument") << "it is no small memory";
   options.restore = 1;
   ASSERT_EQ(code(fw_box_serve(&options, &kept)), "kOk");
-  EXPECT_EQ(code(fw_box_server_close(kept, kHang, 0)), "kOk");
+  EXPECT_EQ(code(finish(kept, kHang, 0)), "kOk");
   std::filesystem::remove_all(folder);
 }
 
@@ -373,7 +382,7 @@ TEST_P(CAbiBox, MemoryOfTheClientIsASourceAndBadNumbersAreRefused) {
   EXPECT_EQ(to, (std::array<std::int32_t, 2>{31, 62}));
   EXPECT_EQ(code(fw_add_scaled(FW_INT32, to.data(), from.data(), {0, 0, 0.5}, 2)),
             "kInvalidArgument");
-  EXPECT_EQ(code(fw_segment_detach(segment)), "kOk");
+  EXPECT_EQ(code(finish(segment)), "kOk");
 }
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, CAbiBox, testing::Values("shm", "tcp"));

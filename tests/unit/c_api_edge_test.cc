@@ -82,9 +82,9 @@ struct ProgramMemory {
 class CAbiEdge : public CAbiOnFabric {
  protected:
   void TearDown() override {
-    fw_sender_abandon(sender_);
+    fw_sender_release(sender_);
     if (receiver_ != nullptr) {
-      EXPECT_EQ(code(fw_receiver_close(receiver_, kHang)), "kOk");
+      EXPECT_EQ(code(finish(receiver_, kHang)), "kOk");
     }
     CAbiOnFabric::TearDown();
   }
@@ -195,7 +195,7 @@ TEST_P(CAbiEdge, AnOfferIsReadIntoMemoryOfTheProgram) {
   EXPECT_EQ(bytes_of(tensor), bytes);
   EXPECT_EQ(info_of(tensor).arrival, FW_ARRIVAL_READ);
   EXPECT_EQ(memory.dims, std::vector<std::uint64_t>{kFloats});
-  EXPECT_EQ(code(fw_receiver_close(std::exchange(receiver_, nullptr), kHang)), "kOk");
+  EXPECT_EQ(code(finish(std::exchange(receiver_, nullptr), kHang)), "kOk");
   EXPECT_EQ(memory.deallocated, 0) << "the tensor outlives its receiver";
   fw_tensor_release(tensor);
   EXPECT_EQ(memory.allocated, 1);
@@ -259,13 +259,13 @@ TEST_P(CAbiEdge, ASenderThatClosesWaitsForTheReceiver) {
   fw_tensor_release(receive());
   fw_tensor* tensor = nullptr;
   EXPECT_EQ(code(fw_receiver_receive(receiver_, kHang, &tensor)), "kEndOfStream");
-  EXPECT_EQ(code(fw_sender_close(std::exchange(sender_, nullptr), kHang)), "kOk");
+  EXPECT_EQ(code(finish(std::exchange(sender_, nullptr), kHang)), "kOk");
 }
 
 TEST_P(CAbiEdge, AnAbandonedStreamHasNoEnd) {
   open(nullptr);
   ASSERT_EQ(send(std::string(40, 'a')), "kOk");
-  fw_sender_abandon(std::exchange(sender_, nullptr));
+  fw_sender_release(std::exchange(sender_, nullptr));
   fw_tensor_release(receive());
   fw_tensor* tensor = nullptr;
   EXPECT_EQ(code(fw_receiver_receive(receiver_, kHang, &tensor)), "kUnavailable");
@@ -302,11 +302,11 @@ TEST_P(CAbiEdge, ATensorOutlivesReceiverChannelAndDevice) {
   open(&options);
   ASSERT_EQ(send(std::string(kFloatBytes, 'l')), "kOk");
   fw_tensor* const tensor = receive();
-  EXPECT_EQ(code(fw_receiver_close(std::exchange(receiver_, nullptr), kHang)), "kOk");
+  EXPECT_EQ(code(finish(std::exchange(receiver_, nullptr), kHang)), "kOk");
   EXPECT_TRUE(eventually([&] { return send(std::string(kFloatBytes, 'n')) == "kUnavailable"; }))
       << "the sender gets to know of the close, and no later byte lands";
-  EXPECT_EQ(code(fw_channel_close(std::exchange(far_.channel, nullptr), kHang)), "kOk");
-  EXPECT_EQ(code(fw_device_close(std::exchange(far_.device, nullptr), kHang)), "kOk");
+  EXPECT_EQ(code(finish(std::exchange(far_.channel, nullptr), kHang)), "kOk");
+  EXPECT_EQ(code(finish(std::exchange(far_.device, nullptr), kHang)), "kOk");
   EXPECT_EQ(bytes_of(tensor), std::string(kFloatBytes, 'l'));
   EXPECT_STREQ(info_of(tensor).spec.dtype, "<f4");
   fw_tensor_release(tensor);
@@ -322,7 +322,7 @@ TEST_P(CAbiEdge, AThreadThatReceivesIsCancelledByTheClose) {
   });
   begun.get_future().wait();
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  EXPECT_EQ(code(fw_receiver_close(std::exchange(receiver_, nullptr), kHang)), "kOk");
+  EXPECT_EQ(code(finish(std::exchange(receiver_, nullptr), kHang)), "kOk");
   EXPECT_EQ(received.get(), "kCancelled");
 }
 
@@ -399,18 +399,18 @@ TEST_F(CAbiEdgeArguments, AnEarlierProgramGivesFewerOptions) {
   fw_receiver* receiver = nullptr;
   ASSERT_EQ(code(fw_receiver_open(far_.channel, "edge", &options, &receiver)), "kOk");
   EXPECT_EQ(stats_of(receiver).slots_granted, 2u);
-  EXPECT_EQ(code(fw_receiver_close(receiver, kHang)), "kOk");
+  EXPECT_EQ(code(finish(receiver, kHang)), "kOk");
   options.struct_size = offsetof(fw_receiver_options, kind);
   ASSERT_EQ(code(fw_receiver_open(far_.channel, "another", &options, &receiver)), "kOk");
   EXPECT_EQ(stats_of(receiver).grants, 0u) << "a dynamic edge has no slots";
-  EXPECT_EQ(code(fw_receiver_close(receiver, kHang)), "kOk");
+  EXPECT_EQ(code(finish(receiver, kHang)), "kOk");
   struct {
     fw_receiver_options known;
     std::uint64_t more;
   } later = {options_of_kind(FW_EDGE_STATIC), 7};
   later.known.struct_size = sizeof(later);
   ASSERT_EQ(code(fw_receiver_open(far_.channel, "later", &later.known, &receiver)), "kOk");
-  EXPECT_EQ(code(fw_receiver_close(receiver, kHang)), "kOk");
+  EXPECT_EQ(code(finish(receiver, kHang)), "kOk");
 }
 
 TEST_F(CAbiEdgeArguments, FillsNoMoreOfAStructThanItsSize) {
@@ -449,8 +449,8 @@ TEST_F(CAbiEdgeArguments, FillsNoMoreOfAStructThanItsSize) {
   EXPECT_EQ(info.bytes, kFloatBytes);
   EXPECT_EQ(info.sequence, 77u);
   fw_tensor_release(tensor);
-  EXPECT_EQ(code(fw_sender_close(sender, kHang)), "kOk");
-  EXPECT_EQ(code(fw_receiver_close(receiver, kHang)), "kOk");
+  EXPECT_EQ(code(finish(sender, kHang)), "kOk");
+  EXPECT_EQ(code(finish(receiver, kHang)), "kOk");
 }
 
 TEST_F(CAbiEdgeArguments, ATensorThatDoesNotFitTheEdgeIsRefused) {
@@ -477,15 +477,15 @@ TEST_F(CAbiEdgeArguments, ATensorThatDoesNotFitTheEdgeIsRefused) {
   spec = floats_of(kFloats);
   spec.rank = FW_MAX_RANK + 1;
   EXPECT_EQ(refused(spec, kFloatBytes), "kInvalidArgument");
-  EXPECT_EQ(code(fw_sender_close(sender, kHang)), "kOk");
-  EXPECT_EQ(code(fw_receiver_close(receiver, kHang)), "kOk");
+  EXPECT_EQ(code(finish(sender, kHang)), "kOk");
+  EXPECT_EQ(code(finish(receiver, kHang)), "kOk");
 }
 
 TEST_F(CAbiEdgeArguments, AChannelWithAnEngineHasNoNamedEdges) {
   fw_tensor_handlers handlers = {};
   handlers.struct_size = sizeof(handlers);
   handlers.on_message = [](void*, const fw_notification*) {};
-  handlers.on_end = [](void*, int, const char*) {};
+  handlers.on_end = [](void*, int, const fw_status*) {};
   handlers.on_landing = [](void*, const fw_landing*) {};
   handlers.on_slot = [](int) {};
   handlers.run_later = [](std::uint64_t, void (*work)(void*), void* context) { work(context); };

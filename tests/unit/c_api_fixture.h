@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "c_handles.h"
 #include "farwrite/c_api.h"
 
 namespace farwrite::c_api_test {
@@ -56,9 +57,9 @@ struct End {
     if (notification->lent != nullptr) self.views.push_back(notification->lent);
     ++self.notifications;
   }
-  static void end(void* context, int closed_in_good_order, const char* reason) {
+  static void end(void* context, int closed_in_good_order, const fw_status* reason) {
     auto& self = *static_cast<End*>(context);
-    EXPECT_NE(std::string(reason), "");
+    EXPECT_NE(std::string(fw_status_message(reason)), "");
     self.good_order = closed_in_good_order;
     ++self.ends;
   }
@@ -102,13 +103,13 @@ class CAbi : public testing::Test {
   void TearDown() override {
     for (End* end : {&near_, &far_}) {
       if (end->channel != nullptr) {
-        EXPECT_EQ(code(fw_channel_close(end->channel, kHang)), "kOk");
+        EXPECT_EQ(code(finish(end->channel, kHang)), "kOk");
       }
       for (fw_remote* view : end->views) fw_remote_release(view);
     }
     for (End* end : {&near_, &far_}) {
       if (end->device != nullptr) {
-        EXPECT_EQ(code(fw_device_close(end->device, kHang)), "kOk");
+        EXPECT_EQ(code(finish(end->device, kHang)), "kOk");
       }
     }
   }
@@ -117,7 +118,7 @@ class CAbi : public testing::Test {
   }
   std::string lend(const void* memory, std::uint64_t bytes, const std::string& message = "m") {
     return code(fw_channel_lend(near_.channel, message.data(), message.size(), memory, bytes,
-                                End::count_return, &near_, 3, 0));
+                                End::count_return, &near_, 3, 0, nullptr));
   }
 
   End near_, far_;

@@ -10,8 +10,8 @@ static void on_notification(void* context, const fw_notification* notification) 
   *(uint32_t*)context += notification->tag;
 }
 
-static void on_end(void* context, int closed_in_good_order, const char* reason) {
-  *(uint32_t*)context += (uint32_t)closed_in_good_order + (uint32_t)strlen(reason);
+static void on_end(void* context, int closed_in_good_order, const fw_status* reason) {
+  *(uint32_t*)context += (uint32_t)closed_in_good_order + (uint32_t)fw_status_code(reason);
 }
 
 static void on_return(void* context) { ++*(uint32_t*)context; }

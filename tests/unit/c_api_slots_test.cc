@@ -19,7 +19,7 @@ struct Landings {
     static void take_message(void* context, const fw_notification* message) {
       End::take(static_cast<Side*>(context)->end, message);
     }
-    static void take_end(void* context, int good_order, const char* reason) {
+    static void take_end(void* context, int good_order, const fw_status* reason) {
       End::end(static_cast<Side*>(context)->end, good_order, reason);
     }
   };
@@ -216,7 +216,7 @@ TEST_P(CAbiSlots, ALandedTensorOutlivesItsChannel) {
   ASSERT_EQ(push(std::string(4096, 'x'), written), 1);
   ASSERT_TRUE(eventually([&] { return landings_.count() == 1; }));
   ASSERT_TRUE(eventually([&] { return written.done == 1; }));
-  ASSERT_EQ(code(fw_channel_close(far_.channel, kHang)), "kOk");
+  ASSERT_EQ(code(finish(far_.channel, kHang)), "kOk");
   far_.channel = nullptr;
   ASSERT_TRUE(eventually([&] { return near_.ends == 1; }));
   landings_.release_oldest();
@@ -227,7 +227,7 @@ TEST_P(CAbiSlots, MessagesAndLeasesPassTheEngine) {
   serve_both();
   auto* const source = static_cast<char*>(fw_device_allocate(near_.device, 64));
   ASSERT_NE(source, nullptr);
-  EXPECT_EQ(code(fw_channel_send(near_.channel, "plain", 5, 0x00ffffff, 0)), "kOk");
+  EXPECT_EQ(code(fw_channel_send(near_.channel, "plain", 5, 0x00ffffff, 0, nullptr)), "kOk");
   EXPECT_EQ(lend(source, 64, "lent"), "kOk");
   ASSERT_TRUE(eventually([&] { return far_.notifications == 2; }));
   EXPECT_EQ(far_.messages, (std::vector<std::string>{"plain", "lent"}));
@@ -242,7 +242,7 @@ TEST_P(CAbiSlots, MessagesAndLeasesPassTheEngine) {
 TEST_P(CAbiSlots, APeerThatBreaksTheProtocolLosesItsChannel) {
   ASSERT_EQ(serve_tensors(far_, far_side_), "kOk");
   // Near has no engine, so its tags are its own.
-  EXPECT_EQ(code(fw_channel_send(near_.channel, "x", 1, 0xf0000007, 0)), "kOk");
+  EXPECT_EQ(code(fw_channel_send(near_.channel, "x", 1, 0xf0000007, 0, nullptr)), "kOk");
   EXPECT_TRUE(eventually([&] { return far_.ends == 1; })) << "a landing in a slot that never was";
   EXPECT_EQ(far_.good_order, 0);
 }
@@ -266,7 +266,7 @@ TEST_P(CAbiSlotsHeldUp, AWriteIsReportedOnlyWhenItsSourceIsNotReadAnyMore) {
   Outcome written;
   rnic_.pause();
   EXPECT_EQ(push(body, written), 1);
-  std::thread closer([&] { EXPECT_NE(code(fw_channel_close(near_.channel, 100'000'000)), ""); });
+  std::thread closer([&] { EXPECT_NE(code(finish(near_.channel, 100'000'000)), ""); });
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   EXPECT_EQ(written.done, 0);
   rnic_.resume();

@@ -22,7 +22,7 @@ TEST(CAbiHeader, AShorterStructOfAnEarlierHeaderIsUnderstood) {
   } options = {sizeof(Earlier), "127.0.0.1:0"};
   fw_device* device = nullptr;
   ASSERT_EQ(code(fw_device_open(reinterpret_cast<fw_device_options*>(&options), &device)), "kOk");
-  EXPECT_EQ(code(fw_device_close(device, kHang)), "kOk");
+  EXPECT_EQ(code(finish(device, kHang)), "kOk");
 }
 
 // A size that was forgotten would select every default in silence.
@@ -46,14 +46,21 @@ TEST(CAbiHeader, AStructWithoutItsSizeIsRefused) {
 }
 
 TEST_F(CAbi, TellsWhoIsWho) {
-  fw_identity self = {}, seen = {};
-  self.struct_size = seen.struct_size = sizeof(fw_identity);
+  fw_identity self = {};
+  self.struct_size = sizeof(self);
   fw_device_identity(far_.device, &self);
-  fw_channel_peer(near_.channel, &seen);
-  EXPECT_EQ(std::memcmp(self.uuid, seen.uuid, sizeof(self.uuid)), 0);
-  EXPECT_EQ(self.epoch, seen.epoch);
-  EXPECT_STREQ(self.endpoint, seen.endpoint);
-  EXPECT_STREQ(fw_channel_fabric(near_.channel), "shm");
+  fw_peer_info seen = {};
+  seen.struct_size = sizeof(seen);
+  fw_channel_peer_info(near_.channel, &seen);
+  EXPECT_EQ(std::memcmp(self.uuid, seen.identity.uuid, sizeof(self.uuid)), 0);
+  EXPECT_EQ(self.epoch, seen.identity.epoch);
+  EXPECT_STREQ(self.endpoint, seen.identity.endpoint);
+  EXPECT_STREQ(seen.name, "");
+  EXPECT_STREQ(seen.service, "");
+  EXPECT_STREQ(seen.fabric, "shm");
+  EXPECT_STRNE(seen.fabric_reason, "");
+  EXPECT_EQ(seen.lanes, 1u);
+  EXPECT_EQ(seen.encrypted, 0u);
   EXPECT_GE(fw_channel_max_message_bytes(near_.channel), 4096u);
   EXPECT_NE(std::string(fw_version()), "");
 }
@@ -65,8 +72,6 @@ TEST_F(CAbi, FillsNoMoreOfAStructThanItsSize) {
   std::strcpy(shorter.endpoint, "not its own");
   fw_device_identity(far_.device, &shorter);
   EXPECT_NE(shorter.epoch, 0u);
-  EXPECT_STREQ(shorter.endpoint, "not its own");
-  fw_channel_peer(near_.channel, &shorter);
   EXPECT_STREQ(shorter.endpoint, "not its own");
   struct Longer {
     fw_memory_stats known;
@@ -90,9 +95,9 @@ TEST_F(CAbi, AcceptsEveryKindOfToken) {
   EXPECT_EQ(code(fw_device_connect(near_.device, identity.endpoint, kHang, &channel)),
             "kUnauthenticated");
   ASSERT_EQ(code(fw_device_connect(without.device, identity.endpoint, kHang, &channel)), "kOk");
-  EXPECT_EQ(code(fw_channel_close(channel, kHang)), "kOk");
-  EXPECT_EQ(code(fw_device_close(without.device, kHang)), "kOk");
-  EXPECT_EQ(code(fw_device_close(peer.device, kHang)), "kOk");
+  EXPECT_EQ(code(finish(channel, kHang)), "kOk");
+  EXPECT_EQ(code(finish(without.device, kHang)), "kOk");
+  EXPECT_EQ(code(finish(peer.device, kHang)), "kOk");
   fw_device_options options = {};
   options.struct_size = sizeof(options);
   options.listen = "0.0.0.0:0";
@@ -100,7 +105,7 @@ TEST_F(CAbi, AcceptsEveryKindOfToken) {
   EXPECT_EQ(code(fw_device_open(&options, &device)), "kUnauthenticated");
   options.open_elsewhere = 1;
   ASSERT_EQ(code(fw_device_open(&options, &device)), "kOk");
-  EXPECT_EQ(code(fw_device_close(device, kHang)), "kOk");
+  EXPECT_EQ(code(finish(device, kHang)), "kOk");
 }
 
 TEST_F(CAbi, AnEngineThatIsRefusedLeavesTheChannelAsItWas) {
@@ -113,23 +118,23 @@ TEST_F(CAbi, AnEngineThatIsRefusedLeavesTheChannelAsItWas) {
     fw_tensor_handlers all = {};
     all.struct_size = sizeof(all);
     all.on_message = [](void*, const fw_notification*) {};
-    all.on_end = [](void*, int, const char*) {};
+    all.on_end = [](void*, int, const fw_status*) {};
     all.on_landing = [](void*, const fw_landing* landing) { fw_landed_release(landing->landed); };
     all.on_slot = [](int) {};
     all.run_later = [](std::uint64_t, void (*)(void*), void*) {};
     EXPECT_EQ(code(fw_channel_serve_tensors(self.channel, &all, nullptr)), "kFailedPrecondition");
-    EXPECT_EQ(code(fw_channel_notify(self.channel, 7, 0)), "kOk") << "there is no engine";
+    EXPECT_EQ(code(fw_channel_notify(self.channel, 7, 0, nullptr)), "kOk") << "there is no engine";
     ++self.refused;
   };
   ASSERT_EQ(code(fw_channel_serve(far_.channel, serves, nullptr, &seen)), "kOk");
   ASSERT_EQ(serve(near_), "kOk");
   for (std::uint32_t round = 1; round <= 2; ++round) {
-    ASSERT_EQ(code(fw_channel_send(near_.channel, "m", 1, 0, 0)), "kOk");
+    ASSERT_EQ(code(fw_channel_send(near_.channel, "m", 1, 0, 0, nullptr)), "kOk");
     ASSERT_TRUE(eventually([&] { return seen.refused == static_cast<int>(round); }));
   }
   ASSERT_TRUE(eventually([&] { return near_.notifications == 2; }));
   EXPECT_EQ(near_.tags, (std::vector<std::uint32_t>{7, 7}));
-  EXPECT_EQ(code(fw_channel_close(far_.channel, kHang)), "kOk");  // the context lives here
+  EXPECT_EQ(code(finish(far_.channel, kHang)), "kOk");  // the context lives here
   far_.channel = nullptr;
 }
 
@@ -157,12 +162,12 @@ TEST_F(CAbi, RefusesToCloseInsideACallbackAndThenNothingHasChanged) {
   };
   ASSERT_EQ(code(fw_channel_serve(far_.channel, closes, nullptr, &seen)), "kOk");
   for (int round = 1; round <= 2; ++round) {
-    ASSERT_EQ(code(fw_channel_send(near_.channel, "m", 1, 0, 0)), "kOk");
+    ASSERT_EQ(code(fw_channel_send(near_.channel, "m", 1, 0, 0, nullptr)), "kOk");
     ASSERT_TRUE(eventually([&] { return seen.refused == round; }));
   }
-  ASSERT_EQ(code(fw_channel_send(far_.channel, "m", 1, 0, 0)), "kOk");
+  ASSERT_EQ(code(fw_channel_send(far_.channel, "m", 1, 0, 0, nullptr)), "kOk");
   // Closed by hand: the context lives here. TearDown closes the device.
-  EXPECT_EQ(code(fw_channel_close(far_.channel, kHang)), "kOk");
+  EXPECT_EQ(code(finish(far_.channel, kHang)), "kOk");
   far_.channel = nullptr;
 }
 
@@ -197,7 +202,7 @@ TEST_F(CAbi, AllocatesSendMemoryWithinItsLimit) {
 
 TEST_F(CAbi, SendsAndLends) {
   ASSERT_EQ(serve(far_), "kOk");
-  ASSERT_EQ(code(fw_channel_send(near_.channel, "hello", 5, 1, 0)), "kOk");
+  ASSERT_EQ(code(fw_channel_send(near_.channel, "hello", 5, 1, 0, nullptr)), "kOk");
   auto* const memory = static_cast<char*>(fw_device_allocate(near_.device, 4096));
   std::memset(memory, 'x', 4096);
   ASSERT_EQ(lend(memory, 4096, "lent"), "kOk");
@@ -227,8 +232,8 @@ TEST_F(CAbi, RefusesWhatCannotBeLent) {
 }
 
 TEST_F(CAbi, TellsOfTheEndOnceAfterTheLastNotification) {
-  for (int i = 0; i < 100; ++i) (void)fw_channel_send(near_.channel, &i, sizeof(i), 0, 0);
-  ASSERT_EQ(code(fw_channel_close(near_.channel, kHang)), "kOk");
+  for (int i = 0; i < 100; ++i) (void)fw_channel_send(near_.channel, &i, sizeof(i), 0, 0, nullptr);
+  ASSERT_EQ(code(finish(near_.channel, kHang)), "kOk");
   near_.channel = nullptr;
   ASSERT_EQ(serve(far_), "kOk");
   ASSERT_TRUE(eventually([&] { return far_.ends == 1; }));
@@ -245,16 +250,16 @@ TEST_F(CAbi, AViewOutlivesItsChannel) {
   const void* data = nullptr;
   std::uint64_t bytes = 0;
   ASSERT_EQ(code(fw_remote_map(far_.views[0], kHang, &data, &bytes)), "kOk");
-  ASSERT_EQ(code(fw_channel_close(far_.channel, kHang)), "kOk");
+  ASSERT_EQ(code(finish(far_.channel, kHang)), "kOk");
   far_.channel = nullptr;
-  ASSERT_EQ(code(fw_device_close(far_.device, kHang)), "kOk");
+  ASSERT_EQ(code(finish(far_.device, kHang)), "kOk");
   far_.device = nullptr;
   EXPECT_EQ(static_cast<const char*>(data)[4095], 'y');
   EXPECT_EQ(code(fw_remote_map(far_.views[0], kHang, &data, &bytes)), "kOk");
   EXPECT_EQ(near_.returned, 0u) << "the view is still looked at";
-  ASSERT_EQ(code(fw_channel_close(near_.channel, kHang)), "kOk");
+  ASSERT_EQ(code(finish(near_.channel, kHang)), "kOk");
   near_.channel = nullptr;
-  ASSERT_EQ(code(fw_device_close(near_.device, kHang)), "kOk");
+  ASSERT_EQ(code(finish(near_.device, kHang)), "kOk");
   near_.device = nullptr;
   EXPECT_EQ(near_.returned, 1u) << "a device that closes ends what is out";
 }
@@ -271,7 +276,7 @@ TEST_F(CAbi, ErrorsNameTheirCode) {
   fw_device_identity(near_.device, &identity);
   EXPECT_EQ(code(fw_device_connect(stranger.device, identity.endpoint, kHang, &channel)),
             "kUnauthenticated");
-  EXPECT_EQ(code(fw_device_close(stranger.device, kHang)), "kOk");
+  EXPECT_EQ(code(finish(stranger.device, kHang)), "kOk");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <sstream>
 #include <string>
 
+#include "c_handles.h"
 #include "farwrite/c_api.h"
 
 namespace farwrite::device {
@@ -122,7 +123,7 @@ TEST(CAbiMetrics, FillsWhatFitsAndTellsTheWholeLength) {
   std::string begin(11, 'x');
   EXPECT_EQ(fw_device_metrics(device, begin.data(), 10), length);
   EXPECT_EQ(begin, std::string("# HELP fa\0x", 11));
-  EXPECT_EQ(fw_device_close(device, 0), nullptr);
+  EXPECT_EQ(finish(device, 0), nullptr);
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "c_api/handles.h"
+#include "c_handles.h"
 #include "farwrite/c_api.h"
 #include "farwrite/options.h"
 
@@ -68,12 +70,65 @@ TEST(VerbsSettings, ComeThroughTheCAbi) {
   fw_status_free(status);
   options.verbs = "retry_count=3";
   ASSERT_EQ(fw_device_open(&options, &device), nullptr);
-  EXPECT_EQ(fw_device_close(device, 0), nullptr);
+  EXPECT_EQ(finish(device, 0), nullptr);
   // A caller that knows nothing of the field has a shorter struct.
   options.struct_size = offsetof(fw_device_options, verbs);
   options.verbs = "nonsense";
   ASSERT_EQ(fw_device_open(&options, &device), nullptr);
-  EXPECT_EQ(fw_device_close(device, 0), nullptr);
+  EXPECT_EQ(finish(device, 0), nullptr);
+}
+
+TEST(CAbiOptions, NumbersCountAsTheyStandIfTheyAreExact) {
+  const std::string secret("a\0b", 3);
+  fw_verbs_options verbs = {};
+  verbs.struct_size = sizeof(verbs);
+  verbs.device = "mlx5_0";
+  verbs.chunk_bytes = 4096;
+  verbs.port = 2;
+  verbs.gid_index = -1;
+  verbs.send_queue_depth = 5;
+  verbs.receive_credits = 6;
+  verbs.signal_every = 7;
+  verbs.retry_count = 1;
+  verbs.rnr_retry_count = 2;
+  verbs.relaxed_ordering = -1;
+  fw_device_options options = {};
+  options.struct_size = sizeof(options);
+  options.exact = 1;
+  options.token = secret.data();
+  options.token_bytes = secret.size();
+  options.segment_bytes = 2 << 20;
+  options.detection_ns = 3;
+  options.numa_node = 1;
+  options.huge_pages = 1;
+  options.verbs_fields = &verbs;
+  const auto taken = c_api::to_options(&options);
+  ASSERT_TRUE(taken.ok()) << taken.status().message();
+  const DeviceOptions& all = taken.value();
+  EXPECT_EQ(all.token.secret(), secret);
+  EXPECT_EQ(all.spin.count(), 0);
+  EXPECT_EQ(all.send_limit, 0u);
+  EXPECT_EQ(all.detection_time.count(), 3);
+  EXPECT_EQ(all.host_timeout.count(), 0);
+  EXPECT_EQ(all.numa_node, 1);
+  EXPECT_FALSE(all.prefault);
+  EXPECT_EQ(all.huge_pages, HugePages::kTransparent);
+  EXPECT_EQ(all.verbs.device, "mlx5_0");
+  EXPECT_EQ(all.verbs.port, 2);
+  EXPECT_EQ(all.verbs.send_queue_depth, 5u);
+  EXPECT_EQ(all.verbs.inline_bytes, 0u);
+  EXPECT_FALSE(all.verbs.use_immediate);
+  EXPECT_FALSE(all.verbs.relaxed_ordering.has_value());
+
+  options.huge_pages = 3;
+  EXPECT_EQ(c_api::to_options(&options).status().code(), StatusCode::kInvalidArgument);
+  options.huge_pages = 0;
+  verbs.port = 256;
+  EXPECT_EQ(c_api::to_options(&options).status().code(), StatusCode::kInvalidArgument);
+  fw_device_options defaults = {};
+  defaults.struct_size = sizeof(defaults);
+  EXPECT_EQ(c_api::to_options(&defaults).value().detection_time, DeviceOptions().detection_time);
+  EXPECT_TRUE(c_api::to_options(&defaults).value().prefault);
 }
 
 TEST(CAbiEnvironment, GivesTheWordOfAnOption) {
@@ -101,7 +156,7 @@ TEST(CAbiEnvironment, OverridesTheFieldsIfItIsAskedFor) {
     fw_memory_stats memory = {};
     memory.struct_size = sizeof(memory);
     fw_device_memory(device, &memory);
-    EXPECT_EQ(fw_device_close(device, 0), nullptr);
+    EXPECT_EQ(finish(device, 0), nullptr);
     return memory.limit;
   };
   EXPECT_EQ(limit(), 2U << 20);

@@ -37,22 +37,17 @@ void returned(void* context) {
   if (on_return) on_return();
 }
 
-std::string endpoint_of(const fw_channel* channel) {
-  fw_identity identity{};
-  identity.struct_size = sizeof(identity);
-  fw_channel_peer(channel, &identity);
-  return identity.endpoint;
-}
-
 }  // namespace
 
 void close_soon(fw_channel* channel) {
   tsl::Env::Default()->SchedClosure([channel] {
     const FwStatus closed(fw_channel_close(channel, kCloseTimeout));
-    if (closed == nullptr) return;
-    VLOG(1) << "Farwrite: " << message_of(closed);
-    const std::string code = fw_status_code_name(closed.get());
-    if (code == "kDeadlineExceeded") close_soon(channel);  // a callback has not returned yet
+    if (closed != nullptr) VLOG(1) << "Farwrite: " << message_of(closed);
+    if (fw_status_code(closed.get()) == FW_ERROR_DEADLINE_EXCEEDED) {
+      close_soon(channel);  // a callback has not returned yet
+    } else {
+      fw_channel_release(channel);
+    }
   });
 }
 
@@ -63,13 +58,20 @@ ProcessId ProcessId::of(const fw_identity& identity) {
   return id;
 }
 
-PeerProcess::PeerProcess(ProcessId id, fw_channel* channel)
-    : id_(id),
-      endpoint_(endpoint_of(channel)),
+fw_peer_info peer_of(const fw_channel* channel) {
+  fw_peer_info info{};
+  info.struct_size = sizeof(info);
+  fw_channel_peer_info(channel, &info);
+  return info;
+}
+
+PeerProcess::PeerProcess(const fw_peer_info& peer, fw_channel* channel)
+    : id_(ProcessId::of(peer.identity)),
+      endpoint_(peer.identity.endpoint),
       name_(fw_channel_peer_name(channel)),
-      fabric_(fw_channel_fabric(channel)),
-      fabric_reason_(fw_channel_fabric_reason(channel)),
-      lanes_(fw_channel_lanes(channel)),
+      fabric_(peer.fabric),
+      fabric_reason_(peer.fabric_reason),
+      lanes_(peer.lanes),
       maps_(fw_channel_maps(channel) != 0),
       max_message_bytes_(fw_channel_max_message_bytes(channel)),
       channel_(channel, &close_soon) {}
@@ -131,7 +133,8 @@ void PeerProcess::send_what_waits(fw_channel* channel) {
     waits_.store(false);
   }
   for (auto message = messages.begin(); message != messages.end(); ++message) {
-    const FwStatus status(fw_channel_send(channel, message->data(), message->size(), 0, 0));
+    const FwStatus status(
+        fw_channel_send(channel, message->data(), message->size(), 0, 0, nullptr));
     if (status == nullptr) continue;
     VLOG(1) << "Farwrite: later: " << message_of(status);
     // A silent peer, whose queue is full. One that has gone needs none of this.
@@ -176,7 +179,8 @@ absl::Status PeerProcess::send(const std::string& message, std::uint32_t tag) {
   const absl::Status checked = check(message);
   if (!checked.ok()) return checked;
   send_what_waits(channel.get());
-  const FwStatus status(fw_channel_send(channel.get(), message.data(), message.size(), tag, 0));
+  const FwStatus status(
+      fw_channel_send(channel.get(), message.data(), message.size(), tag, 0, nullptr));
   return status == nullptr ? absl::OkStatus() : absl::UnavailableError(message_of(status));
 }
 
@@ -189,7 +193,7 @@ absl::Status PeerProcess::lend(const std::string& message, const void* memory, s
   count(stats().leases_out);
   Lent* const context = lent.release();
   const FwStatus status(fw_channel_lend(channel.get(), message.data(), message.size(), memory,
-                                        bytes, &returned, context, tag, 0));
+                                        bytes, &returned, context, tag, 0, nullptr));
   if (status == nullptr) return absl::OkStatus();
   context->on_return = nullptr;
   returned(context);

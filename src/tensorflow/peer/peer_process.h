@@ -48,11 +48,14 @@ struct Lent {
 // the handle once no callback uses it.
 void close_soon(fw_channel* channel);
 
+// What is known of the peer. The texts are valid as long as the handle.
+fw_peer_info peer_of(const fw_channel* channel);
+
 // Thread-safe. Routes and steps hold it longer than the peer lives, so the channel goes when the
 // peer does, not with the last reference.
 class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
  public:
-  PeerProcess(ProcessId id, fw_channel* channel);
+  PeerProcess(const fw_peer_info& peer, fw_channel* channel);
   ~PeerProcess() { close(); }
   PeerProcess(const PeerProcess&) = delete;
   PeerProcess& operator=(const PeerProcess&) = delete;

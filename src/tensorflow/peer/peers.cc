@@ -98,11 +98,9 @@ void Peers::connect(const fw_identity& peer) {
   fw_channel* channel = nullptr;
   const FwStatus status(fw_device_connect(device_, peer.endpoint, kConnectTimeout, &channel));
   if (status == nullptr) {
-    fw_identity actual{};
-    actual.struct_size = sizeof(actual);
-    fw_channel_peer(channel, &actual);
-    if (ProcessId::of(actual) == id) {
-      serve(id, channel);
+    const fw_peer_info actual = peer_of(channel);
+    if (ProcessId::of(actual.identity) == id) {
+      serve(actual, channel);
       return;
     }
     close_soon(channel);
@@ -172,16 +170,14 @@ void Peers::accept_loop() {
       LOG(WARNING) << "Farwrite: this task accepts no more peers: " << message_of(status);
       return;
     }
-    fw_identity peer{};
-    peer.struct_size = sizeof(peer);
-    fw_channel_peer(channel, &peer);
-    serve(ProcessId::of(peer), channel);
+    serve(peer_of(channel), channel);
   }
 }
 
 // A channel that is there outweighs whatever was decided before: the peer pushes on it.
-void Peers::serve(const ProcessId& id, fw_channel* channel) {
-  const auto process = std::make_shared<PeerProcess>(id, channel);
+void Peers::serve(const fw_peer_info& peer, fw_channel* channel) {
+  const auto process = std::make_shared<PeerProcess>(peer, channel);
+  const ProcessId& id = process->id();
   // Before other threads see the channel: what is sent without an engine lacks its tag, and the
   // peer treats that as a breach of the protocol.
   auto* const context = new Served{*this, process};
@@ -193,7 +189,7 @@ void Peers::serve(const ProcessId& id, fw_channel* channel) {
   handlers.on_slot = &count_slot;
   handlers.run_later = &run_later;
   const FwStatus status(fw_channel_serve_tensors(channel, &handlers, context));
-  if (status != nullptr) on_end(context, 0, message_of(status).c_str());
+  if (status != nullptr) on_end(context, 0, status.get());
   Reach reach;
   reach.process = process;
   std::vector<Reached> waiting;
@@ -238,10 +234,10 @@ void Peers::on_landing(void* context, const fw_landing* landing) {
   if (!taken.ok()) peers.broken(process, taken.message());
 }
 
-void Peers::on_end(void* context, int good_order, const char* reason) {
+void Peers::on_end(void* context, int good_order, const fw_status* reason) {
   const std::unique_ptr<Served> served(static_cast<Served*>(context));
   const char* const how = good_order != 0 ? " has closed its device: " : " is gone: ";
-  served->peers.ended(served->process, how + std::string(reason));
+  served->peers.ended(served->process, how + std::string(fw_status_message(reason)));
 }
 
 void Peers::broken(const std::shared_ptr<PeerProcess>& process, std::string_view how) {

@@ -84,7 +84,7 @@ class Peers {
   void settle(const ProcessId& id, Reach reach);
   // Nothing has answered the attempt of this number.
   void give_up(const ProcessId& id, std::uint64_t attempt);
-  void serve(const ProcessId& id, fw_channel* channel);
+  void serve(const fw_peer_info& peer, fw_channel* channel);
   void ended(const std::shared_ptr<PeerProcess>& process, const std::string& what);
   // The peer has broken the protocol: everything ends that waits for it.
   void broken(const std::shared_ptr<PeerProcess>& process, std::string_view how);
@@ -95,7 +95,7 @@ class Peers {
   struct Served;
   static void on_message(void* context, const fw_notification* message);
   static void on_landing(void* context, const fw_landing* landing);
-  static void on_end(void* context, int good_order, const char* reason);
+  static void on_end(void* context, int good_order, const fw_status* reason);
 
   fw_device* const device_;
   const Receivers receivers_;

@@ -113,6 +113,7 @@ absl::Status Runtime::open(const std::string& own_host, const std::string& task,
   const auto accepts = [ready = peers.get_future().share()] { ready.get()->accept_loop(); };
   if (!WorkQueue::of_process().start() || !start_thread(accepts)) {
     const FwStatus closed(fw_device_close(device, 0));
+    fw_device_release(device);
     return absl::ResourceExhaustedError(
         "Farwrite: no thread could be started; end other threads, or raise the limits (ulimit -u, "
         "ulimit -v)");
