@@ -139,11 +139,10 @@ class FARWRITE_API RemoteRegion {
   const std::string& description() const;
   /// False for lent memory whose first view may have to wait for the peer.
   bool reached() const;
-  /// @private The channel that it was opened or lent on.
-  Channel channel() const;
 
  private:
   friend class Channel;
+  friend Channel channel_of(const RemoteRegion& region);
   std::shared_ptr<device::RemoteRegionState> state_;
 };
 

@@ -52,7 +52,7 @@ fw_notification farwrite::c_api::to_c(Notification& notification) {
   seen.message = notification.message.data();
   seen.message_bytes = notification.message.size();
   if (notification.lent.valid()) {
-    farwrite::Channel channel = notification.lent.channel();
+    farwrite::Channel channel = channel_of(notification.lent);
     seen.lent = new fw_remote{std::move(channel), std::move(notification.lent)};
   }
   return seen;

@@ -21,7 +21,8 @@ MemoryKind Alias::kind() const { return state_ == nullptr ? MemoryKind() : state
 Access RemoteRegion::access() const { return state_->descriptor().access; }
 const RegionDescriptor& RemoteRegion::descriptor() const { return state_->descriptor(); }
 const std::string& RemoteRegion::description() const { return state_->description(); }
-Channel RemoteRegion::channel() const { return Channel(state_->channel()); }
+// Where it was opened or lent.
+Channel channel_of(const RemoteRegion& region) { return Channel(region.state_->channel()); }
 bool RemoteRegion::reached() const { return state_->reached(); }
 
 namespace {

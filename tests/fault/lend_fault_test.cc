@@ -138,7 +138,8 @@ TEST_F(Lent, TheCAbiHearsOfADeathOnce) {
                 channel, [](void*, const fw_notification*) {},
                 [](void* context, int good_order, const fw_status* reason) {
                   auto& saw = *static_cast<Seen*>(context);
-                  EXPECT_NE(std::string(reason).find("process is gone"), std::string::npos);
+                  EXPECT_NE(std::string(fw_status_message(reason)).find("process is gone"),
+                            std::string::npos);
                   saw.good_order = good_order;
                   ++saw.ends;
                 },
