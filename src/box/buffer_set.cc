@@ -49,12 +49,12 @@ Result<BufferSet> BufferSet::create(Device device, std::uint64_t bytes, std::uin
   return set;
 }
 
-Result<RegionDescriptor> BufferSet::descriptor(std::uint64_t buffer) const {
+Result<MemoryRegion> BufferSet::buffer(std::uint64_t number) const {
   for (const Slot& slot : slots_) {
-    if (buffer != 0 && slot.number == buffer) return slot.region.descriptor();
+    if (number != 0 && slot.number == number) return slot.region;
   }
   return Status::error(StatusCode::kNotFound, {.operation = "open a buffer"},
-                       "the segment has no buffer " + std::to_string(buffer), "read again");
+                       "the segment has no buffer " + std::to_string(number), "read again");
 }
 
 std::uint64_t BufferSet::pins() const {

@@ -39,9 +39,9 @@ class BufferSet {
     return {.epoch = load_word(state_.data(), SegmentLayout::kEpochAt), .version = version()};
   }
   // What clients open to see the stamps.
-  RegionDescriptor state() const { return state_.descriptor(); }
-  // Of the buffer of that number. kNotFound if there is none.
-  Result<RegionDescriptor> descriptor(std::uint64_t buffer) const;
+  const MemoryRegion& state() const { return state_; }
+  // The buffer of that number. kNotFound if there is none.
+  Result<MemoryRegion> buffer(std::uint64_t number) const;
   // Of all buffers.
   std::uint64_t allocated() const { return bytes_ * (slots_used_ + set_aside_.size()); }
 

@@ -19,7 +19,7 @@ Result<std::shared_ptr<SegmentState>> attached(const std::shared_ptr<ClientState
   Result<std::vector<SegmentInfo>> infos = client->infos(answer.value());
   if (!infos.ok()) return infos.status();
   if (infos->size() != 1) return other_count(infos->size());
-  return SegmentState::open(client, std::move(infos.value().front()), answer.value().reply.region);
+  return SegmentState::open(client, std::move(infos.value().front()), answer.value());
 }
 
 Result<Segment> segment_of(Result<std::shared_ptr<SegmentState>> state) {

@@ -262,10 +262,9 @@ void ClientState::take(Notification notification) {
 
 void ClientState::give_back(const Answer& late) {
   const Reply& reply = late.reply;
-  const bool describes = late.lent.valid() || !reply.body.empty();
   if (reply.number != 0) {  // a lease, which `late.lent` gives back
     tell({.verb = Verb::kRelease, .number = reply.number});
-  } else if (describes && !reply.region.keys.empty()) {
+  } else if (reply.attaches) {
     tell({.verb = Verb::kDetach, .key = reply.key});
   }
 }
@@ -300,7 +299,7 @@ Status ClientState::check(std::string_view operation) {
 }
 
 Result<std::vector<SegmentInfo>> ClientState::infos(const Answer& answer) {
-  if (!answer.lent.valid()) {
+  if (!answer.lent.valid() || !answer.reply.body.empty()) {
     return decode_infos({answer.reply.body.data(), answer.reply.body.size()});
   }
   const core::Deadline deadline = core::Deadline::after(timeout_);

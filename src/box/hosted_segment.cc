@@ -77,10 +77,10 @@ std::chrono::nanoseconds HostedSegment::age() const {
   return std::chrono::steady_clock::now() - changed_at_;
 }
 
-Result<RegionDescriptor> HostedSegment::buffer(std::uint64_t number) const {
+Result<MemoryRegion> HostedSegment::buffer(std::uint64_t number) const {
   const core::Lock lock(mutex_);
   if (freed_) return gone();
-  return buffers_.descriptor(number);
+  return buffers_.buffer(number);
 }
 
 std::uint64_t HostedSegment::buffer_number(std::uint32_t slot) const {

@@ -71,8 +71,9 @@ class HostedSegment : public std::enable_shared_from_this<HostedSegment> {
   VersionId id() const;
   // Since the last change, or since the segment was made.
   std::chrono::nanoseconds age() const;
-  RegionDescriptor state() const { return buffers_.state(); }
-  Result<RegionDescriptor> buffer(std::uint64_t number) const;
+  // Its holders can read it even after the segment is freed.
+  const MemoryRegion& state() const { return buffers_.state(); }
+  Result<MemoryRegion> buffer(std::uint64_t number) const;
   std::uint64_t buffer_number(std::uint32_t slot) const;
   std::uint64_t allocated() const;
 

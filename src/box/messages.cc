@@ -43,24 +43,6 @@ struct IdField {
   }
 };
 
-// Empty if there is none.
-struct RegionField {
-  RegionDescriptor& region;
-
-  template <typename Wire>
-  void fields(Wire& wire) {
-    std::vector<std::byte> bytes;
-    if (region.length > 0 || !region.keys.empty()) bytes = region.to_bytes();
-    wire(core::sized(bytes, RegionDescriptor::kMaxBytes));
-    if constexpr (Wire::kReads) {
-      if (!wire.ok() || bytes.empty()) return;
-      Result<RegionDescriptor> read = RegionDescriptor::from_bytes({bytes.data(), bytes.size()});
-      if (!read.ok()) return wire.fail(read.status());
-      region = *std::move(read);
-    }
-  }
-};
-
 // An answer's body.
 struct Infos {
   std::vector<SegmentInfo> infos;
@@ -198,8 +180,8 @@ void Request::fields(Wire& wire) {
 
 template <typename Wire>
 void Reply::fields(Wire& wire) {
-  wire(id, key, IdField{version}, number, buffer, core::status(status, kMaxStatusBytes),
-       RegionField{region}, core::sized(body, kInlineBytes));
+  wire(id, key, IdField{version}, number, buffer, attaches, core::status(status, kMaxStatusBytes),
+       core::sized(body, kInlineBytes));
 }
 
 std::vector<std::byte> Request::encode() const { return core::to_bytes(*this); }

@@ -46,7 +46,7 @@ enum class Verb : std::uint8_t {
   kCancel = 9,       // number: the request that shall wait no longer; no answer
   kLease = 10,       // key; the answer lends the bytes
   kRelease = 11,     // number: the lease; no answer
-  kOpenBuffer = 12,  // key, number: the buffer
+  kOpenBuffer = 12,  // key, number: the buffer; 0: the state
   kDescribe = 13,    // name
 };
 
@@ -97,10 +97,10 @@ struct Reply {
   std::uint64_t key = 0;
   VersionId version = {};
   std::uint64_t number = 0;  // of a lease
-  std::uint64_t buffer = 0;  // that was opened
-  // Of the segment's state (attach) or of a buffer (open).
-  RegionDescriptor region = {};
-  // Encoded SegmentInfos (attach, list), unless they were lent.
+  std::uint64_t buffer = 0;  // that was opened, and is lent
+  bool attaches = false;     // the client has attached the segment once more
+  // Encoded SegmentInfos (attach, list), unless they were lent. With those of an attached segment,
+  // its state is lent.
   std::vector<std::byte> body = {};
 
   template <typename Wire>

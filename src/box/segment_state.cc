@@ -11,11 +11,12 @@ namespace farwrite::box {
 
 Result<std::shared_ptr<SegmentState>> SegmentState::open(std::shared_ptr<ClientState> client,
                                                          SegmentInfo info,
-                                                         const RegionDescriptor& state) {
+                                                         const ClientState::Answer& answer) {
   const std::uint64_t size = SegmentLayout::size(info.bytes);
   // Not make_shared: the constructor is private.
   std::shared_ptr<SegmentState> segment(new SegmentState(std::move(client), std::move(info)));
-  Result<Buffer> opened = segment->open_region(state, size);
+  Result<Buffer> opened = answer.reply.body.empty() ? segment->request_region(0, size)
+                                                    : segment->open_region(answer.lent, size);
   if (!opened.ok()) return opened.status();
   segment->state_ = *std::move(opened);
   segment->maps_ = segment->state_.alias.data() != nullptr;
@@ -96,25 +97,34 @@ void SegmentState::release() {
   dropped.swap(buffers_);
 }
 
-Result<SegmentState::Buffer> SegmentState::open_region(const RegionDescriptor& descriptor,
+Result<SegmentState::Buffer> SegmentState::request_region(std::uint64_t number,
+                                                          std::uint64_t length,
+                                                          const core::Deadline& deadline) const {
+  const Result<ClientState::Answer> answer =
+      client_->call({.verb = Verb::kOpenBuffer, .key = info_.key, .number = number},
+                    client_->answer_by(deadline).remaining());
+  if (!answer.ok()) return answer.status();
+  return open_region(answer.value().lent, length, deadline);
+}
+
+Result<SegmentState::Buffer> SegmentState::open_region(const RemoteRegion& region,
                                                        std::uint64_t length,
                                                        const core::Deadline& deadline) const {
-  Result<RemoteRegion> region =
-      client_->channel().open(descriptor, client_->answer_by(deadline).remaining());
-  if (!region.ok()) return region.status();
-  if (region->size() < length) {
+  const std::uint64_t lent = region.valid() ? region.size() : 0;
+  if (!region.valid() || lent < length) {
     return Status::error(StatusCode::kProtocolError, context("open a segment"),
-                         "the server gave " + std::to_string(region->size()) +
-                             " bytes for a segment of " + std::to_string(length),
+                         "the server gave " + std::to_string(lent) + " bytes for a segment of " +
+                             std::to_string(length),
                          "run the same release on both sides");
   }
   Buffer buffer;
   if (client_->channel().maps_peer_memory()) {
-    Result<Alias> alias = client_->channel().alias(region.value(), 0, region->size());
+    Result<Alias> alias =
+        client_->channel().alias(region, 0, lent, client_->answer_by(deadline).remaining());
     if (!alias.ok()) return alias.status();
     buffer.alias = *std::move(alias);
   }
-  buffer.region = *std::move(region);
+  buffer.region = region;
   return buffer;
 }
 
@@ -124,11 +134,7 @@ Result<SegmentState::Buffer> SegmentState::buffer(std::uint64_t number,
     const core::Lock lock(mutex_);
     if (const auto found = buffers_.find(number); found != buffers_.end()) return found->second;
   }
-  const Result<ClientState::Answer> answer =
-      client_->call({.verb = Verb::kOpenBuffer, .key = info_.key, .number = number},
-                    client_->answer_by(deadline).remaining());
-  if (!answer.ok()) return answer.status();
-  Result<Buffer> opened = open_region(answer.value().reply.region, info_.bytes, deadline);
+  Result<Buffer> opened = request_region(number, info_.bytes, deadline);
   if (!opened.ok()) return opened.status();
   const core::Lock lock(mutex_);
   // Kept, it would keep the server from using the memory again.

@@ -25,7 +25,7 @@ class SegmentState : public std::enable_shared_from_this<SegmentState> {
   // Takes over an attachment that the server has made.
   static Result<std::shared_ptr<SegmentState>> open(std::shared_ptr<ClientState> client,
                                                     SegmentInfo info,
-                                                    const RegionDescriptor& state);
+                                                    const ClientState::Answer& answer);
   ~SegmentState();
   SegmentState(const SegmentState&) = delete;
   SegmentState& operator=(const SegmentState&) = delete;
@@ -95,7 +95,11 @@ class SegmentState : public std::enable_shared_from_this<SegmentState> {
 
   SegmentState(std::shared_ptr<ClientState> client, SegmentInfo info)
       : client_(std::move(client)), info_(std::move(info)) {}
-  Result<Buffer> open_region(const RegionDescriptor& descriptor, std::uint64_t length,
+  // Asks for the buffer of that number; for the state with 0.
+  Result<Buffer> request_region(std::uint64_t number, std::uint64_t length,
+                                const core::Deadline& deadline = kNone) const;
+  // Takes over what the server has lent.
+  Result<Buffer> open_region(const RemoteRegion& region, std::uint64_t length,
                              const core::Deadline& deadline = kNone) const;
 
   const std::shared_ptr<ClientState> client_;

@@ -340,9 +340,13 @@ void Session::release(std::uint64_t lease) {
 void Session::open_buffer(const Request& request) {
   const std::shared_ptr<HostedSegment> segment = find(request);
   if (segment == nullptr) return;
-  const Result<RegionDescriptor> region = segment->buffer(request.number);
+  if (request.number == 0) {
+    lend_region({.id = request.id, .key = request.key}, segment->state());
+    return;
+  }
+  const Result<MemoryRegion> region = segment->buffer(request.number);
   if (!region.ok()) return refuse(request.id, region.status());
-  reply({.id = request.id, .key = request.key, .buffer = request.number, .region = region.value()});
+  lend_region({.id = request.id, .key = request.key, .buffer = request.number}, region.value());
 }
 
 void Session::list(std::uint64_t request) {
@@ -403,6 +407,15 @@ Completion Session::send(const Reply& reply) {
 void Session::refuse(std::uint64_t request, Status status) {
   server_.count_refusal();
   reply({.id = request, .status = std::move(status)});
+}
+
+bool Session::lend_region(const Reply& reply, const MemoryRegion& region) {
+  const std::vector<std::byte> message = reply.encode();
+  const Completion sent =
+      channel_.lend({message.data(), message.size()}, {region.data(), region.size()}, [region] {});
+  if (!sent.done() || sent.wait().ok()) return true;
+  refuse(reply.id, sent.wait());
+  return false;
 }
 
 bool Session::reply_with(Reply reply, std::vector<std::byte> body) {

@@ -77,6 +77,8 @@ class Session : public std::enable_shared_from_this<Session> {
   // Answers a request with a segment that the table has attached for it, or with its error.
   // False: the client was refused or has left, and has not attached it.
   bool attach(std::uint64_t request, const Result<std::shared_ptr<HostedSegment>>& found);
+  // Says that the client has attached the segment. False: it was refused instead.
+  bool answer_attached(std::uint64_t request, const HostedSegment& segment);
   // Whether the request still waits: the caller answers it then.
   bool take_wait(std::uint64_t request);
   void answer_wait(std::uint64_t request, const Result<VersionId>& version);
@@ -96,6 +98,9 @@ class Session : public std::enable_shared_from_this<Session> {
   Completion send(const Reply& reply);
   void reply(const Reply& reply) { static_cast<void>(send(reply)); }
   void refuse(std::uint64_t request, Status status);
+  // With a region that the client keeps from being used again until it returns the lease.
+  // False: the region could not be lent, and the client was told so.
+  bool lend_region(const Reply& reply, const MemoryRegion& region);
   // With the body lent if it is too long for a message.
   // False: there is no room for the body, and the client was told so.
   bool reply_with(Reply reply, std::vector<std::byte> body);

@@ -58,9 +58,7 @@ bool Session::attach(std::uint64_t request, const Result<std::shared_ptr<HostedS
     server_.table().detach(segment);
     return false;
   }
-  const bool told = reply_with(
-      {.id = request, .key = segment->key(), .version = segment->id(), .region = segment->state()},
-      encode_infos({server_.describe(*segment)}));
+  const bool told = answer_attached(request, *segment);
   if (!told) detach(segment->key());
   if (!told || !first) return told;
   const std::uint64_t news =
@@ -76,6 +74,17 @@ bool Session::attach(std::uint64_t request, const Result<std::shared_ptr<HostedS
     segment->stop_waiting(news);
   }
   return true;
+}
+
+bool Session::answer_attached(std::uint64_t request, const HostedSegment& segment) {
+  Reply reply = {.id = request, .key = segment.key(), .version = segment.id(), .attaches = true};
+  std::vector<std::byte> infos = encode_infos({server_.describe(segment)});
+  // A message lends once: with a long description, the client asks for the state.
+  if (infos.size() > inline_bytes(channel_.max_message_bytes())) {
+    return reply_with(std::move(reply), std::move(infos));
+  }
+  reply.body = std::move(infos);
+  return lend_region(reply, segment.state());
 }
 
 void Session::detach(std::uint64_t key) {

@@ -59,6 +59,24 @@ TEST_P(BoxAttachments, OfManyPassingClientsKeepATemporarySegment) {
   EXPECT_TRUE(eventually([&] { return server().stats().segments == 0; }));
 }
 
+TEST_P(BoxAttachments, OfASegmentWithALongDescriptionReadAndEndLikeOthers) {
+  SegmentSpec spec = vector_spec("described", kElements);
+  spec.description.assign(20'000, 'x');
+  spec.temporary = true;
+  const Client writer = connect();
+  const Client reader = connect();
+  Segment mine = create(writer, spec);
+  Result<Segment> other = reader.attach("described");
+  ASSERT_OK(other);
+  EXPECT_EQ(spec.description, other->info().spec.description);
+  EXPECT_EQ(1U, write(mine, std::vector<float>(kElements, 3.0F)));
+  EXPECT_EQ(1U, other->version().value());
+  EXPECT_TRUE(all_are(3.0F, read(other.value())));
+  ASSERT_OK(mine.detach());
+  ASSERT_OK(other->detach());
+  EXPECT_TRUE(eventually([&] { return server().stats().segments == 0; }));
+}
+
 TEST_P(BoxAttachments, ThatComeAfterTheirTimeoutAreGivenBack) {
   constexpr int kMostRounds = 100'000;
   constexpr int kWanted = 5;

@@ -45,11 +45,11 @@ class BoxDelayedRead : public Conformance {
     info.key = made->reply.key;
     info.spec = spec;
     info.bytes = kFloats * sizeof(float);
-    segment_ = SegmentState::open(client_, info, made->reply.region).value();
+    segment_ = SegmentState::open(client_, info, made.value()).value();
     hosted_ = server_->table().find(info.key).value();
     // The state lies beside the first buffer, in one segment of the device's memory.
-    const RegionDescriptor state = hosted_->state();
-    const RegionDescriptor first = hosted_->buffer(hosted_->buffer_number(0)).value();
+    const RegionDescriptor state = hosted_->state().descriptor();
+    const RegionDescriptor first = hosted_->buffer(hosted_->buffer_number(0)).value().descriptor();
     ASSERT_EQ(state.keys.size(), first.keys.size());
     for (std::size_t i = 0; i < state.keys.size(); ++i) {
       ASSERT_EQ(state.keys[i].key, first.keys[i].key);

@@ -113,8 +113,7 @@ Seeds seeds() {
   leased.version = {.epoch = 8, .version = 5};
   leased.number = 1;
   leased.buffer = 2;
-  leased.region.length = 24;
-  leased.region.keys = {{FabricKind::kShm, 3}};
+  leased.attaches = true;
   SegmentInfo info;
   info.spec = matrix();
   info.spec.description = "{}";
