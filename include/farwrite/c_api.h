@@ -17,7 +17,7 @@
 ///     otherwise.
 ///   - In options, a number of 0 selects the default, unless `exact` is 1.
 ///   - A function that keeps a `context` calls `release(context)` once, from any thread, when it
-///     calls its callback no more, also if it fails. `release` may be NULL.
+///     calls its callback no more, even when it fails. `release` may be NULL.
 ///
 /// Each struct whose first field is `struct_size` may get fields at its end in later versions. The
 /// caller sets `struct_size` to sizeof(the struct) in every such struct that it passes, including a

@@ -36,6 +36,7 @@ class Unwritten {
   Handle* handle_ = unused<Handle>();
 };
 
+NullCalls null_handle_calls();
 NullCalls null_tensor_calls();
 NullCalls null_stream_calls();
 NullCalls null_box_calls();
