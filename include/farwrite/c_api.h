@@ -5,8 +5,8 @@
 ///     status with fw_status_free(). Out-parameters are written only on success.
 ///   - Handles are thread-safe. The caller owns them, and releases each one once, when no other
 ///     thread uses it. What can end before its handle goes has a function that ends it and leaves
-///     the handle valid: fw_channel_close(). A callback may release the handle of the call that
-///     runs it.
+///     the handle valid: fw_channel_close() is one. A callback may release the handle of the call
+///     that runs it.
 ///   - A call that gets NULL for a handle, for an out-parameter, for a callback or a text that it
 ///     needs, or for bytes of a size above 0, fails with kInvalidArgument. A function without a
 ///     status then does nothing and returns 0, NULL or "". NULL may be closed, released and freed.
@@ -21,9 +21,10 @@
 ///
 /// Each struct whose first field is `struct_size` may get fields at its end in later versions. The
 /// caller sets `struct_size` to sizeof(the struct) in every such struct that it passes, including a
-/// struct that a function fills. Options of a size that no such struct can have, as of 0, are
-/// refused with kInvalidArgument. A function writes no byte past that size: with 0, nothing. The
-/// library sets `struct_size` in every struct that it passes to a callback.
+/// struct that a function fills, but not in structs inside of it, which never grow. Options of a
+/// size that no such struct can have, as of 0, are refused with kInvalidArgument. A function writes
+/// no byte past that size: with 0, nothing. The library sets `struct_size` in every struct that it
+/// passes to a callback.
 #pragma once
 
 #include "farwrite/c_box.h"

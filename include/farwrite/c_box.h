@@ -225,7 +225,7 @@ FW_API void fw_box_client_stats(const fw_box_client* client, fw_box_stats* stats
 /// Ends the connection, as farwrite::box::Client::close() does. After kFailedPrecondition (inside a
 /// callback) and kDeadlineExceeded, call again.
 FW_API fw_status* fw_box_client_close(fw_box_client* client, uint64_t timeout_ns);
-/// Frees the handle; closes a client that is open.
+/// Frees the handle. A client that is open closes once its segments and their leases are released.
 FW_API void fw_box_client_release(fw_box_client* client);
 
 // --- Segment.
@@ -278,8 +278,8 @@ FW_API fw_status* fw_segment_view(const fw_segment* segment, fw_slice* slice);
 FW_API fw_status* fw_segment_detach(fw_segment* segment);
 /// Frees the segment for every client.
 FW_API fw_status* fw_segment_free(fw_segment* segment);
-/// Frees the handle; detaches a segment that is attached. Callbacks of fw_segment_on_version() must
-/// not release what is being released.
+/// Frees the handle. A segment that is attached is detached once its leases are released. Callbacks
+/// of fw_segment_on_version() must not release what is being released.
 FW_API void fw_segment_release(fw_segment* segment);
 
 /// destination += factor * source in this process, as farwrite::box::add_scaled().

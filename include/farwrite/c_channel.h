@@ -162,14 +162,16 @@ FW_API fw_status* fw_channel_open(fw_channel* channel, const void* descriptor, u
 /// Makes every earlier write of this channel visible to the peer's CPU.
 FW_API fw_status* fw_channel_flush(fw_channel* channel, fw_completion** completion);
 
-/// Stops serving, and closes the channel as farwrite::Channel::close() does. After NULL, no
-/// callback runs, except that of a fw_channel_take() in its own thread. Lent memory stays valid. A
-/// second call is ok.
+/// Stops serving, and closes the channel as farwrite::Channel::close() does. After NULL, no handler
+/// of the channel runs, except that of a fw_channel_take() in its own thread. The callbacks of
+/// leases and operations may still come: when they end, at the latest in fw_device_close(). Lent
+/// memory stays valid. A second call is ok.
 /// @return kFailedPrecondition in a callback of the channel; kDeadlineExceeded if a callback, or
 /// another thread's call, has not returned in time: the channel is still closing, so call again
 FW_API fw_status* fw_channel_close(fw_channel* channel, uint64_t timeout_ns);
-/// Frees the handle. A channel that is not closed closes in the background, once nothing that came
-/// from it is left.
+/// Frees the handle. A channel that is open closes in this call, which may take a second, unless
+/// senders, receivers, streams or memory that was opened on it still use it. Lent memory, views and
+/// regions do not keep it open.
 FW_API void fw_channel_release(fw_channel* channel);
 
 #ifdef __cplusplus

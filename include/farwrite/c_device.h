@@ -10,7 +10,8 @@ extern "C" {
 
 typedef struct fw_device fw_device;  ///< a device; freed by fw_device_release()
 
-/// How the verbs fabric uses the machine's adapters, as farwrite::VerbsOptions.
+/// How the verbs fabric uses the machine's adapters, as farwrite::VerbsOptions. Every field counts
+/// as it stands, also a 0: set all of them, to the defaults of docs/reference/options.md.
 typedef struct fw_verbs_options {
   size_t struct_size;         ///< sizeof(fw_verbs_options)
   const char* device;         ///< "mlx5_0"; NULL or "": any
@@ -63,7 +64,7 @@ typedef struct fw_device_options {
   uint32_t huge_pages;                   ///< a number of farwrite::HugePages; only if `exact`
   uint32_t prefault;                     ///< 1: fault memory in at once; only if `exact`
   int32_t numa_node;  ///< a node, -1 or farwrite::kNodeOfAdapter; only if `exact`
-  uint32_t exact;     ///< 1: every number above counts as it stands, also a 0
+  uint32_t exact;     ///< 1: every number above counts as it stands, also a 0: set all
 } fw_device_options;
 
 /// Identifies one start of one device.
@@ -129,8 +130,8 @@ FW_API fw_status* fw_device_open(const fw_device_options* options, fw_device** d
 /// Closes every channel, then the device, as farwrite::Device::close() does. The handle stays
 /// valid, as do those of channels, regions and all that came from the device.
 FW_API fw_status* fw_device_close(fw_device* device, uint64_t timeout_ns);
-/// Frees the handle. A device that is not closed closes in the background, once nothing that came
-/// from it is left.
+/// Frees the handle. A device that is open closes in this call, as fw_device_close() does with a
+/// second of time, unless streams still use it.
 FW_API void fw_device_release(fw_device* device);
 /// Fills `identity` with the identity of this device.
 FW_API void fw_device_identity(const fw_device* device, fw_identity* identity);

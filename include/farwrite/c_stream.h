@@ -96,7 +96,8 @@ FW_API void fw_streams_release(fw_streams* streams);
 /// `write_bound` bytes still wait here, so that it is time for the next write, or with the error
 /// that ended the stream. If this call fails, `done` is not called.
 ///
-/// The stream takes the leases of the slices over, even when this call fails. It ends each one when
+/// The stream takes the leases of the slices over, even when this call fails; each lease is in one
+/// slice only. It ends each one when
 /// no byte of the slice is needed any more, which may be before `done` or long after it, and at the
 /// latest in fw_device_close(); fw_device_deallocate() is allowed then. NULL for bytes that outlive
 /// the stream.

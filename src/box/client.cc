@@ -17,8 +17,10 @@ Result<std::shared_ptr<SegmentState>> attached(const std::shared_ptr<ClientState
                                                const Result<ClientState::Answer>& answer) {
   if (!answer.ok()) return answer.status();
   Result<std::vector<SegmentInfo>> infos = client->infos(answer.value());
-  if (!infos.ok()) return infos.status();
-  if (infos->size() != 1) return other_count(infos->size());
+  if (!infos.ok() || infos->size() != 1) {
+    client->give_back(answer.value());  // the server has attached it
+    return infos.ok() ? other_count(infos->size()) : infos.status();
+  }
   return SegmentState::open(client, std::move(infos.value().front()), answer.value());
 }
 

@@ -113,6 +113,8 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
   // Closed before segments lose what they hold of the server's memory.
   core::Gate& gate() { return gate_; }
   Status close(std::chrono::nanoseconds timeout);
+  // The lease or the attachment of an answer that nothing waits for any more.
+  void give_back(const Answer& late);
 
  private:
   struct Pending {
@@ -124,8 +126,6 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
       : device_(std::move(device)), channel_(std::move(channel)), timeout_(timeout) {}
   void take(Notification notification);
   void answer(const OnAnswer& on_answer, Result<Answer> answer);
-  // The lease or the attachment of an answer that nothing waits for any more.
-  void give_back(const Answer& late);
   void end(const Status& reason);
   void end_view();
   static Status closed();

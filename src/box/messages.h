@@ -26,7 +26,7 @@ inline constexpr std::string_view kService = "box";
 inline constexpr std::uint64_t kInlineBytes = 4096;
 // The same on a channel whose messages have at most `max_message_bytes`.
 constexpr std::uint64_t inline_bytes(std::uint64_t max_message_bytes) {
-  constexpr std::uint64_t kOtherFields = 1536;  // the longest descriptor, and the rest
+  constexpr std::uint64_t kOtherFields = 1536;  // the status, and the rest
   const std::uint64_t left =
       max_message_bytes > kOtherFields ? max_message_bytes - kOtherFields : 0;
   return left < kInlineBytes ? left : kInlineBytes;

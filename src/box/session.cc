@@ -411,10 +411,13 @@ void Session::refuse(std::uint64_t request, Status status) {
 
 bool Session::lend_region(const Reply& reply, const MemoryRegion& region) {
   const std::vector<std::byte> message = reply.encode();
-  const Completion sent =
-      channel_.lend({message.data(), message.size()}, {region.data(), region.size()}, [region] {});
+  return lent(reply.id, channel_.lend({message.data(), message.size()},
+                                      {region.data(), region.size()}, [region] {}));
+}
+
+bool Session::lent(std::uint64_t request, const Completion& sent) {
   if (!sent.done() || sent.wait().ok()) return true;
-  refuse(reply.id, sent.wait());
+  refuse(request, sent.wait());
   return false;
 }
 
@@ -434,8 +437,7 @@ bool Session::reply_with(Reply reply, std::vector<std::byte> body) {
   const auto held = std::make_shared<Workspace::Piece>(*std::move(piece));
   const std::vector<std::byte> message = reply.encode();
   const ByteView memory = held->bytes();
-  static_cast<void>(channel_.lend({message.data(), message.size()}, memory, [held] {}));
-  return true;
+  return lent(reply.id, channel_.lend({message.data(), message.size()}, memory, [held] {}));
 }
 
 }  // namespace farwrite::box

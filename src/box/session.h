@@ -98,6 +98,8 @@ class Session : public std::enable_shared_from_this<Session> {
   Completion send(const Reply& reply);
   void reply(const Reply& reply) { static_cast<void>(send(reply)); }
   void refuse(std::uint64_t request, Status status);
+  // Whether the answer that lends memory could be sent. If not, the client is told so.
+  bool lent(std::uint64_t request, const Completion& sent);
   // With a region that the client keeps from being used again until it returns the lease.
   // False: the region could not be lent, and the client was told so.
   bool lend_region(const Reply& reply, const MemoryRegion& region);

@@ -4,8 +4,6 @@
 #include "c_api/handles.h"
 
 using farwrite::Result;
-using farwrite::Status;
-using farwrite::StatusCode;
 using farwrite::box::Draft;
 using farwrite::box::Server;
 using farwrite::box::ServerOptions;

@@ -14,6 +14,7 @@ using farwrite::Status;
 using farwrite::StatusCode;
 using farwrite::c_api::bytes_at;
 using farwrite::c_api::hand_out;
+using farwrite::c_api::refuse_engine;
 using farwrite::c_api::refuse_null;
 using farwrite::c_api::sent;
 using farwrite::c_api::to_c;
@@ -29,17 +30,24 @@ fw_status* refuse_tag(const fw_channel* channel, const char* operation, uint32_t
                             "use a smaller tag on a channel with an engine"));
 }
 
-constexpr std::uint64_t kHandlerTimeout = 5'000'000'000;
+constexpr const char* kServe = "serve a channel";
 
-// The refusal of handlers for what the engine takes, or NULL.
-fw_status* refuse_handler(const fw_channel* channel) {
-  constexpr const char* kOperation = "serve a channel";
-  if (fw_status* const refused = refuse_null(kOperation, {{"channel", channel != nullptr}})) {
-    return refused;
-  }
-  if (channel->engine == nullptr) return nullptr;
-  return to_c(Status::error(StatusCode::kInvalidArgument, {kOperation}, "the channel has an engine",
-                            "take its messages in on_message"));
+// Null for null.
+std::function<void(Notification)> to_handler(fw_handler on_notification,
+                                             const std::shared_ptr<void>& context) {
+  if (on_notification == nullptr) return nullptr;
+  return [on_notification, context](Notification notification) {
+    const fw_notification seen = to_c(notification);
+    on_notification(context.get(), &seen);
+  };
+}
+
+std::function<void(bool, const Status&)> to_end_handler(fw_end_handler on_end,
+                                                        const std::shared_ptr<void>& context) {
+  return [on_end, context](bool good_order, const Status& reason) {
+    const fw_status ended{reason};
+    on_end(context.get(), good_order ? 1 : 0, &ended);
+  };
 }
 
 }  // namespace
@@ -127,43 +135,41 @@ uint64_t fw_channel_max_message_bytes(const fw_channel* channel) {
 fw_status* fw_channel_serve(fw_channel* channel, fw_handler on_notification, fw_end_handler on_end,
                             void* context) {
   if (fw_status* const refused = refuse_null(
-          "serve a channel",
+          kServe,
           {{"channel", channel != nullptr}, {"on_notification", on_notification != nullptr}})) {
     return refused;
   }
-  fw_status* const failed =
-      fw_channel_on_notification(channel, on_notification, context, nullptr, kHandlerTimeout);
-  if (failed != nullptr || on_end == nullptr) return failed;
-  return fw_channel_on_end(channel, on_end, context, nullptr);
+  if (fw_status* const refused = refuse_engine(channel, kServe)) return refused;
+  farwrite::Channel served = channel->channel;  // the handle may go with the callback
+  const std::shared_ptr<void> kept = farwrite::c_api::keep(context, nullptr);
+  Status status = served.on_notification(to_handler(on_notification, kept));
+  if (!status.ok() || on_end == nullptr) return to_c(std::move(status));
+  status = served.on_end(to_end_handler(on_end, kept));
+  if (!status.ok()) (void)served.on_notification(nullptr);  // as it was before
+  return to_c(std::move(status));
 }
 
 fw_status* fw_channel_on_notification(fw_channel* channel, fw_handler on_notification,
                                       void* context, fw_release release, uint64_t timeout_ns) {
   const std::shared_ptr<void> kept = farwrite::c_api::keep(context, release);
-  if (fw_status* const refused = refuse_handler(channel)) return refused;
-  std::function<void(Notification)> handler;
-  if (on_notification != nullptr) {
-    handler = [on_notification, kept](Notification notification) {
-      const fw_notification seen = to_c(notification);
-      on_notification(kept.get(), &seen);
-    };
+  if (fw_status* const refused = refuse_null(kServe, {{"channel", channel != nullptr}})) {
+    return refused;
   }
-  farwrite::Channel served = channel->channel;  // the handle may go with the callback
-  return to_c(served.on_notification(std::move(handler), to_duration(timeout_ns)));
+  if (fw_status* const refused = refuse_engine(channel, kServe)) return refused;
+  farwrite::Channel served = channel->channel;  // as above
+  return to_c(served.on_notification(to_handler(on_notification, kept), to_duration(timeout_ns)));
 }
 
 fw_status* fw_channel_on_end(fw_channel* channel, fw_end_handler on_end, void* context,
                              fw_release release) {
   const std::shared_ptr<void> kept = farwrite::c_api::keep(context, release);
-  if (fw_status* const refused = refuse_handler(channel)) return refused;
-  if (fw_status* const refused = refuse_null("serve a channel", {{"on_end", on_end != nullptr}})) {
+  if (fw_status* const refused =
+          refuse_null(kServe, {{"channel", channel != nullptr}, {"on_end", on_end != nullptr}})) {
     return refused;
   }
-  farwrite::Channel served = channel->channel;  // the handle may go with the callback
-  return to_c(served.on_end([on_end, kept](bool good_order, const Status& reason) {
-    const fw_status ended{reason};
-    on_end(kept.get(), good_order ? 1 : 0, &ended);
-  }));
+  if (fw_status* const refused = refuse_engine(channel, kServe)) return refused;
+  farwrite::Channel served = channel->channel;  // as above
+  return to_c(served.on_end(to_end_handler(on_end, kept)));
 }
 
 fw_status* fw_channel_take(fw_channel* channel, uint64_t timeout_ns, fw_handler on_notification,
@@ -241,7 +247,7 @@ fw_status* fw_channel_send(fw_channel* channel, const void* message, uint64_t by
     return refused;
   }
   if (fw_status* const refused = refuse_tag(channel, kOperation, tag)) return refused;
-  if (auto* const engine = channel->usable_engine()) {
+  if (const auto engine = channel->usable_engine()) {
     return sent(engine->send({message, bytes}, kMessageTag | tag, lane), completion);
   }
   return sent(channel->channel.send({message, bytes}, tag, lane), completion);
@@ -259,17 +265,20 @@ fw_status* fw_channel_lend(fw_channel* channel, const void* message, uint64_t by
   if (fw_status* const refused = refuse_tag(channel, kOperation, tag)) return refused;
   const auto lent = std::make_shared<farwrite::c_api::Lent>(returned, context);
   const auto on_return = [lent] { lent->end(); };
-  auto* const engine = channel->usable_engine();
+  const auto engine = channel->usable_engine();
   const farwrite::Completion posted =
       engine != nullptr
           ? engine->lend({message, bytes}, {memory, memory_bytes}, on_return, kMessageTag | tag,
                          lane)
           : channel->channel.lend({message, bytes}, {memory, memory_bytes}, on_return, tag, lane);
-  fw_status* const failed = sent(posted, completion);
-  if (failed == nullptr || lent->withdraw()) return failed;
-  // The peer has ended meanwhile, and the lease with it: this call did lend.
-  fw_status_free(failed);
-  if (completion != nullptr) *completion = new fw_completion{posted};
+  // Until it has settled, the message may be on its way, and the lease with it. If it has failed
+  // and the program was told of the lease's end, this call did lend.
+  const bool failed = posted.settled() && !posted.wait().ok() && lent->withdraw();
+  if (failed) return to_c(posted.wait());
+  if (completion != nullptr) {
+    const bool ended_well = posted.settled() && posted.wait().ok();
+    *completion = ended_well ? nullptr : new fw_completion{posted};
+  }
   return nullptr;
 }
 

@@ -41,8 +41,8 @@ struct fw_channel {
   std::uint64_t device_epoch = 0;  // of the device that made it; 0 if that is not known
 
   // Null without an engine, and in a forked child, where the engine's locks may be held for ever.
-  farwrite::transfer::Engine* usable_engine() const {
-    return fork_guard.in_forked_child() ? nullptr : engine.get();
+  std::shared_ptr<farwrite::transfer::Engine> usable_engine() const {
+    return fork_guard.in_forked_child() ? nullptr : engine;
   }
 };
 

@@ -7,6 +7,7 @@
 
 #include "c_api/handles.h"
 
+using farwrite::Channel;
 using farwrite::Completion;
 using farwrite::Notification;
 using farwrite::Status;
@@ -148,26 +149,28 @@ fw_status* fw_channel_serve_tensors(fw_channel* channel, const fw_tensor_handler
   const auto user = std::make_shared<Handlers>(*handlers, context);
   const auto engine = std::make_shared<Engine>(channel->channel, user, kGrantDelay, totals());
   user->use(engine);
+  const fw_end_handler on_end = handlers->on_end;
   channel->user = user;
   channel->engine = engine;
-  Status status = channel->channel.on_notification([engine, user](Notification notification) {
+  Channel served = channel->channel;
+  Status status = served.on_notification([engine, user](Notification notification) {
     const Status taken = engine->take(std::move(notification));
     if (taken.code() == StatusCode::kProtocolError) engine->refuse_peer(taken);
   });
-  const bool is_served = status.ok();
-  if (is_served) {
-    status = channel->channel.on_end(
-        [engine, user, on_end = handlers->on_end, context](bool good_order, const Status& reason) {
-          engine->close();
-          const fw_status ended{reason};
-          on_end(context, good_order ? 1 : 0, &ended);
-        });
-  }
-  if (!status.ok()) {
-    // As it was before.
-    if (is_served) (void)channel->channel.on_notification(nullptr);
+  if (!status.ok()) {  // as it was before
     channel->engine = nullptr;
     channel->user = nullptr;
+    return to_c(std::move(status));
+  }
+  // From here on, a message that had come may have released the handle.
+  status = served.on_end([engine, user, on_end, context](bool good_order, const Status& reason) {
+    engine->close();
+    const fw_status ended{reason};
+    on_end(context, good_order ? 1 : 0, &ended);
+  });
+  if (!status.ok()) {
+    (void)served.on_notification(nullptr);
+    engine->close();
   }
   return to_c(std::move(status));
 }
@@ -194,7 +197,7 @@ fw_status* fw_channel_push(fw_channel* channel, const char* edge, uint64_t edge_
   if (Status forked = channel->fork_guard.check(kOperation); !forked.ok()) {
     return to_c(std::move(forked));
   }
-  Engine* const engine = channel->engine.get();
+  const std::shared_ptr<Engine> engine = channel->engine;
   if (engine == nullptr) {
     return to_c(Status::error(StatusCode::kFailedPrecondition, {kOperation},
                               "the channel has no engine", "call fw_channel_serve_tensors()"));
@@ -227,14 +230,14 @@ fw_status* fw_channel_push(fw_channel* channel, const char* edge, uint64_t edge_
 int fw_channel_has_slot(const fw_channel* channel, const char* edge, uint64_t edge_bytes,
                         uint64_t bytes) {
   if (channel == nullptr || !is_edge(edge, edge_bytes)) return 0;
-  const Engine* const engine = channel->usable_engine();
+  const std::shared_ptr<const Engine> engine = channel->usable_engine();
   return engine != nullptr && engine->has_credit({edge, edge_bytes}, bytes) ? 1 : 0;
 }
 
 void fw_channel_want_slots(fw_channel* channel, const char* edge, uint64_t edge_bytes,
                            uint64_t bytes) {
   if (channel == nullptr || !is_edge(edge, edge_bytes)) return;
-  if (Engine* const engine = channel->usable_engine()) {
+  if (const std::shared_ptr<Engine> engine = channel->usable_engine()) {
     engine->want({edge, edge_bytes}, bytes, kRecordLane);
   }
 }

@@ -40,9 +40,11 @@ Completion ChannelState::lend(ByteView message, ByteView memory, std::function<v
   operation.source = {record.data(), record.size()};
   const core::Inside inside(this);
   Completion completion = operations_.post(lane, operation);
-  // If the lease has ended meanwhile, `returned` has run, and the call has not failed.
+  // Until it has settled, the message may be on its way. If the lease has ended meanwhile,
+  // `returned` has run, and the call has not failed.
   if (completion.done() && !completion.wait().ok()) {
-    return leases_.withdraw(lend.lease) ? completion : Completion(Status());
+    const bool failed = completion.settled() && leases_.withdraw(lend.lease);
+    return failed ? completion : Completion(Status());
   }
   operations_.counts().count_message(message.size);
   if (posted != 0) [[unlikely]] {

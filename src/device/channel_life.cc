@@ -87,6 +87,7 @@ void ChannelLife::call_end_handler_if_due() {
     reason = peer_reason_;
   }
   handler(good_order, reason);
+  handler = nullptr;  // what it owns goes before close() returns
   {
     const core::Lock lock(mutex_);
     --end_handlers_running_;
