@@ -87,18 +87,17 @@ TEST_F(CAbi, ACallbackMayReleaseItsChannel) {
   EXPECT_TRUE(eventually([&] { return seen.released == 1; }));
 }
 
-// What has come already is delivered in the call that begins to serve.
+// What has come already is delivered in the call that begins to serve, or right after it.
 TEST_F(CAbi, AHandlerMayReleaseItsChannelWhileServingBegins) {
   struct Seen {
     fw_channel* channel;
-    int calls = 0;
+    std::atomic<int> calls{0};
   } seen{std::exchange(far_.channel, nullptr)};
+  fw_channel* const channel = seen.channel;
   ASSERT_EQ(code(fw_channel_send(near_.channel, "m", 1, 0, 0, nullptr)), "kOk");
-  int descriptor = -1;
-  ASSERT_EQ(code(fw_channel_descriptor(seen.channel, &descriptor)), "kOk");
   ASSERT_TRUE(eventually([&] {
     int armed = 1;
-    return code(fw_channel_arm(seen.channel, &armed)) == "kOk" && armed == 0;
+    return code(fw_channel_arm(channel, &armed)) == "kOk" && armed == 0;
   }));
   const fw_handler releases = [](void* context, const fw_notification*) {
     auto& self = *static_cast<Seen*>(context);
@@ -106,8 +105,9 @@ TEST_F(CAbi, AHandlerMayReleaseItsChannelWhileServingBegins) {
     ++self.calls;
   };
   const fw_end_handler ends = [](void*, int, const fw_status*) {};
-  (void)code(fw_channel_serve(seen.channel, releases, ends, &seen));
-  EXPECT_EQ(seen.calls, 1);
+  // Either half may find the channel closed already.
+  (void)code(fw_channel_serve(channel, releases, ends, &seen));
+  EXPECT_TRUE(eventually([&] { return seen.calls == 1; }));
 }
 
 TEST_F(CAbi, AReleasedChannelWithAnEngineEndsAtThePeer) {
