@@ -138,7 +138,7 @@ FW_API void fw_tensor_release(fw_tensor* tensor);
 // --- Sender.
 
 /// Waits for the peer's receiver of that name. kInvalidArgument on a channel with the engine of
-/// slots.h.
+/// c_slots.h.
 /// @param device the device of the channel
 FW_API fw_status* fw_sender_open(fw_device* device, fw_channel* channel, const char* name,
                                  uint64_t timeout_ns, fw_sender** sender);

@@ -40,7 +40,7 @@ class BufferSet {
   }
   // What clients open to see the stamps.
   const MemoryRegion& state() const { return state_; }
-  // The buffer of that number. kNotFound if there is none.
+  // The buffer of that number. kNotFound for an unknown number.
   Result<MemoryRegion> buffer(std::uint64_t number) const;
   // Of all buffers.
   std::uint64_t allocated() const { return bytes_ * (slots_used_ + set_aside_.size()); }
