@@ -39,7 +39,8 @@ LIBRARIES = "usr/lib/x86_64-linux-gnu"
 PR_SET_PDEATHSIG = 1
 LONGEST_LINE = 4096
 KERNEL_WORDS = (
-    "console=ttyS0,115200 quiet panic=-1",
+    # A guest whose kernel has broken down ends, instead of staying half alive.
+    "console=ttyS0,115200 quiet panic=-1 oops=panic",
     # The clock that a guest finds by itself, hpet, costs it dear to look at.
     "tsc=reliable clocksource=tsc",
     # On a busy host the emulated timer misses the test that the kernel makes of it, and panics.
@@ -49,6 +50,11 @@ KERNEL_WORDS = (
 )
 # QEMU ends by itself after the guest powered off; one that does not is killed.
 POWER_OFF_SECONDS = 10.0
+# What init says when a guest is up, and when that must be. It takes 3 to 10 s.
+READY = "init: ready"
+BOOT_SECONDS = 120.0
+# How the ending of a guest begins that did not come up, or whose kernel broke down.
+LOST = "no exit status"
 
 
 class Plan(NamedTuple):
@@ -167,25 +173,36 @@ def start(plan: Plan, name: str, number: int, peer: str, wire: socket.socket | N
     return Guest(name, process, plan.out / status)
 
 
-def follow(guests: list[Guest], plan: Plan) -> bool:
-    """Print what the guests say, each line after its guest's name; return whether all ended."""
-    deadline = time.monotonic() + plan.limit
+def follow(guests: list[Guest], plan: Plan, said: dict[str, str]) -> bool:
+    """Print what the guests say, each line after its guest's name; return whether time was left.
+
+    `said` gets the last line of each. A guest that does not come up, or ends without an exit
+    status, ends all: its peer would wait for it in every step.
+    """
     started = time.monotonic()
+    deadline = started + plan.limit
+    booting = {guest.name for guest in guests}
     rest = {guest.name: b"" for guest in guests}
     with selectors.DefaultSelector() as selector:
         for guest in guests:
             assert guest.process.stdout is not None
             os.set_blocking(guest.process.stdout.fileno(), False)
             selector.register(guest.process.stdout, selectors.EVENT_READ, guest)
-        while selector.get_map():
+        lost = False
+        while selector.get_map() and not lost:
             left = deadline - time.monotonic()
             if left <= 0:
                 return False
-            for key, _ in selector.select(left):
+            boot_left = started + BOOT_SECONDS - time.monotonic()
+            if booting and boot_left <= 0:
+                print(f"guests: not up after {BOOT_SECONDS:.0f} s: {', '.join(sorted(booting))}")
+                break
+            for key, _ in selector.select(min(left, boot_left) if booting else left):
                 guest = key.data
                 data = os.read(key.fd, 65536)
                 if not data:
                     selector.unregister(key.fileobj)
+                    lost = lost or not guest.status_file.exists()
                 *lines, rest[guest.name] = (rest[guest.name] + data).split(b"\n")
                 if not data or len(rest[guest.name]) > LONGEST_LINE:
                     lines.append(rest[guest.name])
@@ -193,6 +210,9 @@ def follow(guests: list[Guest], plan: Plan) -> bool:
                 for line in lines:
                     text = line.decode(errors="replace").rstrip("\r")
                     if text:
+                        said[guest.name] = text
+                        if text.startswith(READY):
+                            booting.discard(guest.name)
                         print(f"{time.monotonic() - started:6.1f} {guest.name}| {text}", flush=True)
     return True
 
@@ -215,13 +235,14 @@ def empty_folder(out: Path) -> None:
     out.mkdir(parents=True)
 
 
-def ending(guest: Guest, limit: float | None) -> str:
+def ending(guest: Guest, limit: float | None, last: str) -> str:
     """Return the exit status of a guest's script, or why there is none; 0 alone is good."""
     # QEMU's own exit status says nothing about the guest.
     try:
         status = guest.status_file.read_text().strip()
     except OSError:
-        status = "no exit status" if limit is None else f"nothing after {limit:.0f} s"
+        status = LOST if limit is None else f"nothing after {limit:.0f} s"
+        status += f"; the last it said: {last}"
     if status != "0":
         print(f"guests: {guest.name} ended with {status}", flush=True)
     return status
@@ -234,16 +255,18 @@ def run(plan: Plan, pair: bool) -> dict[str, str]:
     # A wire without a name: nothing to clean up, and no guest has to wait for the other.
     wires: list[socket.socket | None] = list(socket.socketpair()) if pair else [None]
     guests: list[Guest] = []
+    said = dict.fromkeys(names, "nothing")
     try:
         for number, (name, wire) in enumerate(zip(names, wires, strict=True), start=1):
             peer = f"10.9.0.{3 - number}" if pair else ""
             guests.append(start(plan, name, number, peer, wire))
             if wire is not None:
                 wire.close()
-        in_time = follow(guests, plan)
+        in_time = follow(guests, plan, said)
     finally:
         stop(guests)
-    return {guest.name: ending(guest, plan.limit if not in_time else None) for guest in guests}
+    limit = None if in_time else plan.limit
+    return {guest.name: ending(guest, limit, said[guest.name]) for guest in guests}
 
 
 def main() -> int:

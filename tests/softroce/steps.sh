@@ -60,7 +60,17 @@ serve() {
   wait "$announcer" 2>/dev/null
   touch "/out/over-$name"
   # The next server must not be taken for this one's.
-  until ! something_listens; do sleep 0.2; done
+  local until=$((SECONDS + 20))
+  while something_listens; do
+    if ((SECONDS > until)); then
+      echo "what $1 left still listens:"
+      rdma resource show cm_id
+      ss -Hltnp
+      note "$1.end" 1 20 "$EPOCHREALTIME"
+      break
+    fi
+    sleep 0.2
+  done
 }
 
 ask() {
