@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # Unpacks Debian packages into .cache/debs without installing them and without root.
 #
-#   tools/fetch_debs.sh [--into FOLDER] [--only PATTERN] PACKAGE[:PATH]...
+#   tools/fetch_debs.sh [--suite SUITE] [--into FOLDER] [--only PATTERN] PACKAGE[:PATH]...
 #
 # A package comes with those of its dependencies that this machine lacks. PATH (no leading slash,
 # may hold a *) names a file the package must provide: if the machine or the folder already holds
 # it, nothing is fetched. Afterwards the file is at .cache/debs/PATH, or at /PATH where the machine
 # had it. --into unpacks elsewhere, with bin, lib and sbin merged into usr, so that the folder can
 # be laid over a system. --only takes just what matches PATTERN from the package and everything it
-# needs, whatever this machine has: a kernel, say, of which / may hold another.
-# FARWRITE_DEBS overrides the cache folder.
+# needs, whatever this machine has: a kernel, say, of which / may hold another. --suite takes another
+# Debian's packages, from the same mirror: bullseye, say. FARWRITE_DEBS overrides the cache folder.
 #
 # apt's own lists may be missing, stale or unreadable for a plain user, so this script keeps
 # private ones and never asks for a version: mirrors drop old ones.
@@ -21,6 +21,8 @@ state=$cache/.apt
 into=$cache
 merged=
 only=
+suite=
+sources=()
 
 path_of() { if [[ $1 == *:* ]]; then echo "${1#*:}"; fi; }
 
@@ -34,8 +36,20 @@ is_present() {
 }
 
 apt() {
-  apt-get -qq -o Dir::State::Lists="$state/lists" -o Dir::Cache="$state/cache" \
+  apt-get -qq "${sources[@]}" -o Dir::State::Lists="$state/lists" -o Dir::Cache="$state/cache" \
     -o APT::Sandbox::User=root -o Debug::NoLocking=1 -o Acquire::Retries=3 "$@"
+}
+
+# The sources of another suite: those of this machine's own, by the other name.
+choose_suite() {
+  local keys=/usr/share/keyrings/debian-archive-keyring.gpg mirror
+  mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -m1 '/debian/\?$') \
+    || { echo "fetch_debs: apt knows no mirror of Debian" >&2; return 1; }
+  state=$cache/.apt-$suite
+  mkdir -p "$state"
+  echo "deb [signed-by=$keys] $mirror $suite main" >"$state/sources.list"
+  sources=(-o Dir::Etc::SourceList="$state/sources.list" -o Dir::Etc::SourceParts=/dev/null
+    -o Dir::State::status=/dev/null)
 }
 
 refresh_lists() {
@@ -43,6 +57,7 @@ refresh_lists() {
     echo "fetch_debs: this is no Debian system: it has no apt-get or no dpkg-deb" >&2
     return 1
   fi
+  if [[ -n $suite ]]; then choose_suite; fi
   mkdir -p "$state"/{lists/partial,cache/archives/partial} "$into/.apt/have"
   # One unreachable source among several must not stop us: the download below decides.
   apt update || echo "fetch_debs: some package lists could not be read, going on" >&2
@@ -91,11 +106,12 @@ while [[ ${1-} == --* ]]; do
   case $1 in
     --into) into=$2 merged=yes ;;
     --only) only=$2 ;;
+    --suite) suite=$2 ;;
     *) break ;;
   esac
   shift 2
 done
-[[ $# -gt 0 && $1 != --* ]] || { sed -n '2,18s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[[ $# -gt 0 && $1 != --* ]] || { sed -n '2,19s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 missing=()
 for request in "$@"; do
   is_present "${request%%:*}" "$(path_of "$request")" || missing+=("$request")

@@ -18,7 +18,8 @@ from farwrite.errors import FailedPrecondition, Internal, InvalidArgument
 from farwrite.info import memory_available
 from farwrite.plugin import cache
 from farwrite.plugin.compiler import Compiler, find_compiler
-from farwrite.plugin.recipe import PACKAGE, Library, Recipe, recipe
+from farwrite.plugin.prebuilt import find_prebuilt
+from farwrite.plugin.recipe import Library, Recipe, recipe
 from farwrite.plugin.wheel import Wheel, find_wheel, require_supported
 
 JOB_BYTES = 2000 * 2**20
@@ -40,7 +41,12 @@ def ensure_built(*, jobs: int | None = None) -> Path:
     """
     wheel = find_wheel()
     require_supported(wheel)
-    return find_built(wheel) or _compiled(recipe(wheel), jobs)
+    built = find_built(wheel)
+    if built is not None:
+        return built
+    if (prebuilt := find_prebuilt(recipe(wheel))) is not None:
+        print(f"farwrite: {prebuilt.misfit}", file=sys.stderr, flush=True)
+    return _compiled(recipe(wheel), jobs)
 
 
 def ensure_compiled(library: Library, *, jobs: int | None = None) -> Path:
@@ -58,9 +64,12 @@ def ensure_compiled(library: Library, *, jobs: int | None = None) -> Path:
 
 
 def find_built(wheel: Wheel) -> Path | None:
-    """Return the plug-in for `wheel` from the package or the cache, or None."""
-    shipped = PACKAGE / "tensorflow" / "prebuilt" / wheel.minor / cache.LIBRARY
-    return shipped if shipped.exists() else _find_cached(recipe(wheel))
+    """Return the plug-in for `wheel`, of farwrite-tensorflow or from the cache, or None."""
+    plan = recipe(wheel)
+    prebuilt = find_prebuilt(plan)
+    if prebuilt is not None and not prebuilt.misfit:
+        return prebuilt.library
+    return _find_cached(plan)
 
 
 def _find_cached(plan: Recipe) -> Path | None:
@@ -86,7 +95,7 @@ def _compiled(plan: Recipe, jobs: int | None) -> Path:
     with cache.locked(key, waiting=waiting):
         target = cache.cache_folder() / key / library.name
         if not target.exists():
-            _build(plan, compiler, target.parent, jobs or allowed_jobs())
+            compile_into(target.parent, plan, compiler, jobs or allowed_jobs())
         return target
 
 
@@ -102,7 +111,14 @@ def allowed_jobs() -> int:
     return max(1, min(len(os.sched_getaffinity(0)), memory_available() // JOB_BYTES))
 
 
-def _build(plan: Recipe, compiler: Compiler, target: Path, jobs: int) -> None:
+def compile_into(target: Path, plan: Recipe, compiler: Compiler, jobs: int) -> None:
+    """Compile and link the library, and make the folder `target` of it and its build.json.
+
+    Raises
+    ------
+    FailedPrecondition
+        If the compiler failed; then there is no `target`.
+    """
     from concurrent.futures import ThreadPoolExecutor, as_completed  # a build is seldom
 
     started = time.monotonic()

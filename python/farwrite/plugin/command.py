@@ -9,6 +9,8 @@ from farwrite.errors import Error
 from farwrite.plugin import cache
 from farwrite.plugin.build import ensure_built, find_built
 from farwrite.plugin.compiler import find_compiler
+from farwrite.plugin.prebuilt import find_prebuilt
+from farwrite.plugin.recipe import recipe
 from farwrite.plugin.wheel import SUPPORTED, find_wheel, require_supported
 from farwrite.units import format_size
 
@@ -47,6 +49,9 @@ def facts() -> Iterator[tuple[str, tuple[str, bool]]]:
         built = find_built(wheel)
         missing = "not compiled yet; the first use or `farwrite tensorflow build` compiles it"
         yield "plug-in", (missing if built is None else str(built), True)
+        prebuilt = find_prebuilt(recipe(wheel))
+        if prebuilt is not None and prebuilt.misfit:
+            yield "not used", (prebuilt.misfit, True)
     except Error as error:
         yield "supported", (f"no: {error}", False)
     try:

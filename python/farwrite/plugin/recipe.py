@@ -58,11 +58,17 @@ class Recipe(NamedTuple):
     @property
     def digest(self) -> str:
         """A short hash of the sources and flags, without the compiler."""
-        state = hashlib.sha256("\0".join((*self.compile_flags, *self.link_flags)).encode())
+        flags = "\0".join((*self.compile_flags, *self.link_flags))
+        return hashlib.sha256((flags + self.source_digest).encode()).hexdigest()[:12]
+
+    @property
+    def source_digest(self) -> str:
+        """A hash of the sources and of Farwrite's headers alone."""
+        state = hashlib.sha256()
         for file in (*self.sources, *self.headers):
             name = "/".join(file.parts[-2:])
             state.update(f"\0{name}\0".encode() + file.read_bytes())
-        return state.hexdigest()[:12]
+        return state.hexdigest()
 
     def key(self, compiler: Compiler | None) -> str:
         """Return the name of the build's folder, or without a compiler a pattern for any."""

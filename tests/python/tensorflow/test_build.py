@@ -203,18 +203,6 @@ def test_a_compiler_error_is_shown_and_leaves_nothing(
 
 
 @pytest.mark.usefixtures("sources")
-def test_a_shipped_plugin_wins(
-    install: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    install("2.21.0")
-    shipped = tmp_path / "tensorflow" / "prebuilt" / "2.21" / cache.LIBRARY
-    shipped.parent.mkdir(parents=True)
-    shipped.touch()
-    monkeypatch.setattr(build, "PACKAGE", tmp_path)
-    assert build.ensure_built() == shipped
-
-
-@pytest.mark.usefixtures("sources")
 def test_clean_deletes_every_build(install: Callable[[str], Path]) -> None:
     install("2.21.0")
     built = build.ensure_built()

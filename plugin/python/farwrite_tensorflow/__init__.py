@@ -1,0 +1,1 @@
+"""Farwrite's plug-in for TensorFlow, compiled. `farwrite.plugin.prebuilt` finds it."""
