@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -31,7 +30,7 @@ from farwrite.plugin.wheel import find_wheel, require_supported
 CHECKOUT = Path(__file__).resolve().parents[1]
 SOURCE = CHECKOUT / "plugin"
 KNOWN = SOURCE / "tensorflow.json"
-ROOT = CHECKOUT / ".cache/bullseye"
+ROOT = CHECKOUT / ".cache/roots/bullseye"
 PLATFORM = "manylinux_2_31_x86_64"
 MOST = {"GLIBC": (2, 31), "GLIBCXX": (3, 4, 28), "CXXABI": (1, 3, 12)}
 """What Debian 11 has."""
@@ -45,7 +44,6 @@ def old_libraries() -> Compiler:
         sys.exit(f"build_plugin_wheel: {compiler} is no GCC; name a g++ in CXX")
     fetch = [CHECKOUT / "tools/fetch_debs.sh", "--suite", "bullseye", "--into", ROOT, "--only", "*"]
     subprocess.run([*fetch, "libstdc++-10-dev"], check=True)
-    relink(ROOT)
     machine = "x86_64-linux-gnu"
     headers = ROOT / "usr/include"
     folders = (headers / "c++/10", headers / machine / "c++/10", headers / "c++/10/backward")
@@ -54,15 +52,6 @@ def old_libraries() -> Compiler:
     # -B for what GCC itself names: crti.o and the C library.
     words += tuple(f"{flag}{folder}" for folder in libraries for flag in ("-L", "-B"))
     return compiler._replace(command=(*compiler.command, *words, "-pthread"))
-
-
-def relink(root: Path) -> None:
-    """Lead the absolute links of an unpacked system to what they mean there."""
-    for link in root.rglob("*"):
-        if link.is_symlink() and link.readlink().is_absolute():
-            within = root / link.readlink().relative_to("/")
-            link.unlink()
-            link.symlink_to(os.path.relpath(within, link.parent))
 
 
 def relocatable(plan: Recipe) -> Recipe:

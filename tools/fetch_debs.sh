@@ -7,9 +7,10 @@
 # may hold a *) names a file the package must provide: if the machine or the folder already holds
 # it, nothing is fetched. Afterwards the file is at .cache/debs/PATH, or at /PATH where the machine
 # had it. --into unpacks elsewhere, with bin, lib and sbin merged into usr, so that the folder can
-# be laid over a system. --only takes just what matches PATTERN from the package and everything it
-# needs, whatever this machine has: a kernel, say, of which / may hold another. --suite takes another
-# Debian's packages, from the same mirror: bullseye, say. FARWRITE_DEBS overrides the cache folder.
+# be laid over a system, or be one (tools/run_in_root.sh). --only takes just what matches PATTERN
+# from the package and everything it needs, whatever this machine has: a kernel, say, of which / may
+# hold another. --suite takes another Debian's packages, from the same mirror: bullseye, say.
+# FARWRITE_DEBS overrides the cache folder.
 #
 # apt's own lists may be missing, stale or unreadable for a plain user, so this script keeps
 # private ones and never asks for a version: mirrors drop old ones.
@@ -99,6 +100,12 @@ fetch() {
   # shellcheck disable=SC2086  # a list of words
   (cd "$folder" && apt download $wanted)
   for deb in "$folder"/*.deb; do unpack "$deb"; done
+  # A linker follows an absolute link to this machine's own file.
+  if [[ -n $merged ]]; then
+    find "$into" -lname '/*' -printf '%p\n%l\n' | while read -r link && read -r to; do
+      ln -sfnr "$into$to" "$link"
+    done
+  fi
   rm -rf "$folder"
 }
 
@@ -111,7 +118,7 @@ while [[ ${1-} == --* ]]; do
   esac
   shift 2
 done
-[[ $# -gt 0 && $1 != --* ]] || { sed -n '2,19s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[[ $# -gt 0 && $1 != --* ]] || { sed -n '2,20s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 missing=()
 for request in "$@"; do
   is_present "${request%%:*}" "$(path_of "$request")" || missing+=("$request")
