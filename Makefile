@@ -56,8 +56,8 @@ bench: install ## Measure every size between two processes, into out/bench/p2p.j
 # The tools, pinned in pyproject.toml. --group needs a newer pip than Python brings along.
 $(VENV)/.tools: pyproject.toml
 	$(call say,install: tools into $(VENV))
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
-		|| { echo "Farwrite needs Python 3.10 or newer; run make PYTHON=python3.x" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Farwrite needs Python 3.11 or newer; run make PYTHON=python3.x" >&2; exit 1; }
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	@$(VENV)/bin/python -m pip install -q --disable-pip-version-check 'pip>=25.1,<27'
 	@$(VENV)/bin/python -m pip install -q --disable-pip-version-check --group install
