@@ -3,7 +3,7 @@ SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install plugin demo test test-root test-slow test-asan test-tsan test-sanitized verbs-test fuzz soak nightly lint format
-.PHONY: gpu-test random-programs bench docs clean grpc grpc-programs grpc-test tools
+.PHONY: gpu-test random-programs bench docs clean grpc grpc-programs grpc-test tools wheels
 
 PYTHON ?= python3
 JOBS ?= $(shell nproc)
@@ -56,8 +56,8 @@ bench: install ## Measure every size between two processes, into out/bench/p2p.j
 # The tools, pinned in pyproject.toml. --group needs a newer pip than Python brings along.
 $(VENV)/.tools: pyproject.toml
 	$(call say,install: tools into $(VENV))
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
-		|| { echo "Farwrite needs Python 3.10 or newer; run make PYTHON=python3.x" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Farwrite needs Python 3.11 or newer; run make PYTHON=python3.x" >&2; exit 1; }
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	@$(VENV)/bin/python -m pip install -q --disable-pip-version-check 'pip>=25.1,<27'
 	@$(VENV)/bin/python -m pip install -q --disable-pip-version-check --group install
@@ -126,6 +126,15 @@ plugin: install $(VENV)/.tensorflow ## Compile the TensorFlow plug-in, the exper
 .cache/.googletest: tools/fetch_debs.sh
 	@tools/fetch_debs.sh googletest:usr/src/googletest/googletest/include/gtest/gtest.h
 	@mkdir -p $(@D) && touch $@
+
+# Names of single wheels, such as cp311-x86_64; none means all. PYTHONS names interpreters.
+WHEELS ?=
+
+wheels: .cache/.verbs_headers ## Build wheels for other systems into out/wheels, with PyPI's compiler zig
+	$(call say,wheels: compile (minutes at first$(comma) then what changed))
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "make wheels needs Python 3.11 or newer; run make PYTHON=python3.x wheels" >&2; exit 1; }
+	@$(PYTHON) tools/build_wheels.py $(WHEELS)
 
 grpc: install ## Build gRPC over Farwrite into .venv (needs Debian 12's gRPC, which it fetches)
 	$(call say,grpc: component)
@@ -212,7 +221,7 @@ verbs-test: install plugin $(VENV)/.dev ## Run what needs RDMA devices in guests
 
 test test-asan test-tsan test-sanitized verbs-test: .cache/.googletest | .cache/.verbs_headers
 
-nightly: ## In three hours, all that .ci/run leaves out, in lanes of which none stops another; ends with a table
+nightly: ## In three and a half hours, all that .ci/run leaves out, in lanes of which none stops another; ends with a table
 	@$(PYTHON) tools/nightly.py
 
 PROGRAM_MINUTES ?= 10

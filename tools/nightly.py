@@ -3,7 +3,8 @@
     python tools/nightly.py [LANE...]        all lanes by default; `make nightly`
 
 A lane that fails stops no other lane. Each writes its output to build/nightly/LANE.log. Together
-the budgets are at most three hours, on two quiet cores. A shared machine takes up to twice as long.
+the budgets are at most three and a half hours, on two quiet cores. A shared machine takes up to
+twice as long.
 After twice its budget a lane is killed with its process group, and counts as failed. The table is
 also in build/nightly/nightly.json. The exit status is 1 if a lane failed, and 130 after Ctrl-C,
 SIGTERM or SIGHUP, which end the lane and print the table of what ran.
@@ -55,6 +56,7 @@ LANES = (
         "nightly",
         300,
         "pytest -q -m nightly --ignore tests/python/test_bare.py --ignore tests/python/matrix"
+        " --ignore tests/python/wheels"
         " --junit-xml=build/nightly/results/nightly.xml"
         f" && {SKIPS} build/nightly/results/nightly.xml",
     ),
@@ -69,6 +71,12 @@ LANES = (
         1050,
         "pytest -q -m nightly -n 2 --timeout 1800 --junit-xml=build/nightly/results/matrix.xml"
         f" tests/python/matrix && {SKIPS} build/nightly/results/matrix.xml",
+    ),
+    Lane(
+        "wheels",
+        1500,
+        "make wheels && pytest -q -m nightly --junit-xml=build/nightly/results/wheels.xml"
+        f" tests/python/wheels && {SKIPS} build/nightly/results/wheels.xml",
     ),
     Lane("lint", 350, "make lint LINT=all"),
     Lane("apart", 600, "tools/build_apart.sh"),

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/processor.h"
+
 #define FARWRITE_BOX_TARGET __attribute__((target("avx2,f16c")))
 #define FARWRITE_BOX_MEMBER \
   FARWRITE_BOX_TARGET FARWRITE_BOX_UNCHECKED_RACE __attribute__((always_inline)) inline
@@ -96,9 +98,8 @@ struct BFloat16 : OneStream {
 namespace farwrite::box {
 
 void append_avx2_path(std::vector<ArithmeticPath>& paths) {
-  __builtin_cpu_init();
-  paths.push_back(path_here(
-      "avx2", __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("f16c") != 0));
+  const core::ProcessorFeatures& has = core::processor_features();
+  paths.push_back(path_here("avx2", has.avx2 && has.f16c));
 }
 
 }  // namespace farwrite::box

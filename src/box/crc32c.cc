@@ -3,6 +3,8 @@
 #include <array>
 #include <cstring>
 
+#include "core/processor.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -66,14 +68,11 @@ std::uint32_t crc32c_by_table(ByteView bytes, std::uint32_t before) {
 
 #if defined(__x86_64__)
 
-bool has_crc32c_instruction() {
-  __builtin_cpu_init();
-  return __builtin_cpu_supports("sse4.2") != 0;
-}
+bool has_crc32c_instruction() { return core::processor_features().sse42; }
 
 // One chain of additions, 8 bytes in 3 cycles: faster than memory on the machines of today.
-__attribute__((target("sse4.2"))) std::uint32_t crc32c_by_instruction(ByteView bytes,
-                                                                      std::uint32_t before) {
+__attribute__((target("sse4.2,crc32"))) std::uint32_t crc32c_by_instruction(ByteView bytes,
+                                                                            std::uint32_t before) {
   std::uint64_t sum = ~before;
   std::size_t at = 0;
   for (; bytes.size - at >= kWord; at += kWord) {

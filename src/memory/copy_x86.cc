@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "core/processor.h"
+
 namespace farwrite::memory {
 namespace {
 
@@ -105,16 +107,14 @@ __attribute__((target("clflushopt"))) void flush_in_any_order(const std::byte* d
 }  // namespace
 
 void append_x86_kernels(std::vector<CopyKernel>& kernels) {
-  __builtin_cpu_init();
-  const bool avx512 = __builtin_cpu_supports("avx512f") != 0;
-  const bool avx2 = __builtin_cpu_supports("avx2") != 0;
-  kernels.push_back({"nt-avx512", copy_streaming<stream_avx512>, avx512, 0.0, false});
-  kernels.push_back({"nt-avx2", copy_streaming<stream_avx2>, avx2, 0.0, false});
+  const core::ProcessorFeatures& has = core::processor_features();
+  kernels.push_back({"nt-avx512", copy_streaming<stream_avx512>, has.avx512f, 0.0, false});
+  kernels.push_back({"nt-avx2", copy_streaming<stream_avx2>, has.avx2, 0.0, false});
   kernels.push_back({"nt-sse2", copy_streaming<stream_sse2>, true, 0.0, false});
 }
 
 void flush_from_caches(const std::byte* data, std::size_t bytes) {
-  if (__builtin_cpu_supports("clflushopt") != 0) {
+  if (core::processor_features().clflushopt) {
     flush_in_any_order(data, bytes);
     return;
   }

@@ -136,13 +136,14 @@ CudaBytes alias_cuda(Link& channel, const Remote& source, std::uint64_t offset,
   return bytes;
 }
 
-// farwrite.Notification, a named tuple. Set once, when that module is imported, and never let go
-// of.
+// farwrite.Notification, a named tuple, and its tp_alloc, which the stable ABI gives by a call. Set
+// once, when that module is imported, and never let go of.
 PyTypeObject* notification_type = nullptr;
+allocfunc allocate_notification = nullptr;
 
 nb::object to_named_tuple(const Notification& notification) {
   // As tuple.__new__ makes it, without a tuple to make it from.
-  nb::object made = nb::steal(notification_type->tp_alloc(notification_type, 3));
+  nb::object made = nb::steal(allocate_notification(notification_type, 3));
   if (!made.is_valid()) throw nb::python_error();
   const auto set = [&](Py_ssize_t at, nb::object value) {
     PyTuple_SetItem(made.ptr(), at, value.release().ptr());
@@ -290,6 +291,8 @@ void bind_channel(nb::module_& module) {
           throw nb::type_error("set_notification_type: give a named tuple");
         }
         notification_type = reinterpret_cast<PyTypeObject*>(type.release().ptr());
+        allocate_notification =
+            reinterpret_cast<allocfunc>(PyType_GetSlot(notification_type, Py_tp_alloc));
       },
       nb::arg("type"), nb::sig("def set_notification_type(type: type) -> None"),
       "Sets the named tuple (tag, lane, message) that notifications are. The first one stays.");

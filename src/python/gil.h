@@ -27,9 +27,18 @@ template <typename Call>
 auto outlive_python(Call&& call) {
   try {
     return std::forward<Call>(call)();
-  } catch (abi::__forced_unwind&) {
+  }
+#ifdef _LIBCPP_VERSION
+  catch (...) {
+    // libc++ has no name for this unwinding, which is the only one that no throw began.
+    if (abi::__cxa_current_exception_type() == nullptr) sleep_until_exit();
+    throw;
+  }
+#else
+  catch (abi::__forced_unwind&) {
     sleep_until_exit();
   }
+#endif
 }
 
 // The GIL is free while this lives.

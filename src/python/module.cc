@@ -1,18 +1,39 @@
 #include "python/module.h"
 
+#include <cxxabi.h>
+
+#include <cstring>
 #include <exception>
 #include <new>
+#include <typeinfo>
 
 #include "python/errors.h"
 #include "python/gil.h"
 #include "python/held.h"
 #include "python/waiting.h"
 
+namespace {
+
+using farwrite::Status;
+using farwrite::StatusCode;
+
+// In a wheel of `make wheels`, libfarwrite.so and this module have a libc++ each, so that its
+// std::bad_alloc is another type here. The name is the same.
+bool is_bad_alloc(const std::type_info* thrown) {
+  return thrown != nullptr && std::strcmp(thrown->name(), typeid(std::bad_alloc).name()) == 0;
+}
+
+void set_no_memory() {
+  farwrite::python::set_error(Status::error(StatusCode::kResourceExhausted, {"call Farwrite"},
+                                            "this process was refused memory",
+                                            "free memory, or raise the limits (ulimit -v)"));
+}
+
+}  // namespace
+
 NB_MODULE(_farwrite, module) {
   namespace nb = nanobind;
   using namespace farwrite::python;
-  using farwrite::Status;
-  using farwrite::StatusCode;
 
   module.doc() = "Bindings of libfarwrite; use the package farwrite instead.";
   // Views may outlive everything, also the interpreter's own bookkeeping: that is no leak.
@@ -23,10 +44,9 @@ NB_MODULE(_farwrite, module) {
       std::rethrow_exception(thrown);
     } catch (const ForkedUse& forked) {
       set_error(forked.status());
-    } catch (const std::bad_alloc&) {
-      set_error(Status::error(StatusCode::kResourceExhausted, {"call Farwrite"},
-                              "this process was refused memory",
-                              "free memory, or raise the limits (ulimit -v)"));
+    } catch (...) {
+      if (!is_bad_alloc(abi::__cxa_current_exception_type())) throw;
+      set_no_memory();
     }
   });
   // Finds the main thread now: later, two threads might want to at once.

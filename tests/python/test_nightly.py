@@ -110,7 +110,7 @@ def test_results_of_an_earlier_run_are_not_counted(tmp_path: Path) -> None:
     assert (ran.verdict, ran.passed) == ("ok", 0)
 
 
-def test_the_budgets_fit_in_two_hours_and_each_lane_has_a_log_of_its_own() -> None:
-    assert sum(lane.budget for lane in nightly.LANES) <= 3 * 3600
+def test_the_budgets_fit_in_the_night_and_each_lane_has_a_log_of_its_own() -> None:
+    assert sum(lane.budget for lane in nightly.LANES) <= 3.5 * 3600
     names = [lane.name for lane in nightly.LANES]
     assert len(set(names)) == len(names)

@@ -30,6 +30,15 @@ INTERNAL = {
     "FARWRITE_SANITIZER_WARNINGS",  # of CMake
     "FARWRITE_SOURCE_DIR",  # a macro of tests/fault
     "FARWRITE_UNITY",  # of CMake
+    "FARWRITE_ZIG_TARGET",  # of CMake, for `make wheels`
+    "FARWRITE_ZIG_CXX",  # of CMake, for `make wheels`
+    "FARWRITE_ZIG",  # of CMake, for `make wheels`
+    "FARWRITE_STUB",  # of CMake, for `make wheels`
+    "FARWRITE_REQUIRE_VERBS",  # of CMake, for `make wheels`
+    "FARWRITE_PC_INTERFACES",  # of CMake, for `make wheels`
+    "FARWRITE_STAND_IN",  # a macro of cmake/gcc_s.cc
+    "FARWRITE_HAS_CXX",  # of CMake, for `make wheels`
+    "FARWRITE_C_ONLY",  # of CMake, for `make wheels`
     "FARWRITE_ALL_IN_PLACE",
     "FARWRITE_ANSWER",
     "FARWRITE_API",

@@ -45,7 +45,7 @@ async def wait_async(
     )
     try:
         return await asyncio.wait_for(awaited.future, timeout)
-    except asyncio.TimeoutError:
+    except TimeoutError:
         raise from_status(
             StatusCode.DEADLINE_EXCEEDED,
             f"wait_async: '{native.info()['name']}' has not reached version {version} in time;"

@@ -18,7 +18,7 @@ from farwrite_bench.cluster import child
 from farwrite_bench.cluster.control import Control, status_of
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 END_SECONDS = 5.0
 DYING_SECONDS = 1.0

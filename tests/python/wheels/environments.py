@@ -1,0 +1,69 @@
+"""The wheels of `make wheels`, and environments that have one of them and what it requires."""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+from pathlib import Path
+
+from build_wheels import BUILD, NATIVE, WHEELS, Interpreter, Wheel, built_wheel, interpreters
+
+ROOT = Path(__file__).resolve().parents[3]
+FOLDER = ROOT / "out" / "wheels"
+TOOLS = BUILD / "tools" / "bin"
+RUNNABLE = [wheel for wheel in WHEELS if wheel.processor == NATIVE]
+PAIRS = [
+    (wheel, python)
+    for wheel in RUNNABLE
+    for python in interpreters()
+    if python.version == wheel.oldest or (wheel.stable and python.version > wheel.oldest)
+]
+"""Each wheel that this machine can run, with each Python that should run it."""
+
+
+def file_of(wheel: Wheel) -> Path:
+    """Return the file of a wheel, which must have been built."""
+    file = built_wheel(wheel, FOLDER)
+    assert file is not None, f"{FOLDER} has no wheel {wheel.name}: run make wheels"
+    return file
+
+
+def ended(*command: str | Path, **variables: str) -> tuple[int, str]:
+    """Run a command to its end; return its status and its output."""
+    environment = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), **variables}
+    done = subprocess.run(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=200,
+        check=False,
+        cwd="/",
+        env=environment,
+    )
+    return done.returncode, done.stdout
+
+
+def call(*command: str | Path, **variables: str) -> str:
+    """Run a command that must end well, and return its output."""
+    status, output = ended(*command, **variables)
+    assert status == 0, f"{command}\n{output}"
+    return output
+
+
+@functools.cache
+def python_with(wheel: Wheel, python: Interpreter) -> Path:
+    """Install the wheel into an empty environment, with NumPy alone, and return its Python."""
+    folder = BUILD / "tested" / f"{wheel.name}-3.{python.version[1]}"
+    call(python.path, "-m", "venv", "--clear", folder)
+    made = folder / "bin" / "python"
+    pip = (made, "-m", "pip", "install", "-q", "--disable-pip-version-check")
+    call(*pip, "--only-binary=:all:", file_of(wheel))
+    return made
+
+
+def package_of(python: Path) -> Path:
+    """Return the folder of the package farwrite."""
+    where = "import farwrite, pathlib; print(pathlib.Path(farwrite.__file__).parent)"
+    return Path(call(python, "-c", where).strip())
