@@ -3,7 +3,7 @@ SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install plugin demo test test-root test-slow test-asan test-tsan test-sanitized verbs-test fuzz soak nightly lint format
-.PHONY: gpu-test random-programs bench docs clean grpc grpc-programs grpc-test tools wheels
+.PHONY: gpu-test random-programs bench docs clean grpc grpc-programs grpc-test tools wheels release
 
 PYTHON ?= python3
 JOBS ?= $(shell nproc)
@@ -135,6 +135,16 @@ wheels: .cache/.verbs_headers ## Build wheels for other systems into out/wheels,
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "make wheels needs Python 3.11 or newer; run make PYTHON=python3.x wheels" >&2; exit 1; }
 	@$(PYTHON) tools/build_wheels.py $(WHEELS)
+
+# What collects a release; its own stamp, because only `make release` needs it.
+$(VENV)/.release: $(VENV)/.tools
+	$(call say,install: tools for releases into $(VENV))
+	@$(VENV)/bin/python -m pip install -q --disable-pip-version-check --group release
+	@touch $@
+
+release: install wheels $(VENV)/.tensorflow $(VENV)/.release ## Collect a release in out/release, and install each of its files
+	$(call say,release: collect and install)
+	@$(VENV)/bin/python tools/release.py
 
 grpc: install ## Build gRPC over Farwrite into .venv (needs Debian 12's gRPC, which it fetches)
 	$(call say,grpc: component)

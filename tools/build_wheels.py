@@ -206,6 +206,12 @@ def stub_of(wheel: Wheel, into: Path) -> Path:
     return stub
 
 
+def runs_on(wheel: Wheel, python: Interpreter) -> bool:
+    """Whether `python`, which is one of this machine, should run `wheel`."""
+    later = wheel.stable and python.version > wheel.oldest
+    return wheel.processor == NATIVE and (later or python.version == wheel.oldest)
+
+
 def built_wheel(wheel: Wheel, into: Path) -> Path | None:
     """Return the file of `wheel`, if it is there."""
     return next(into.glob(f"farwrite-*-{wheel.tag}.whl"), None)

@@ -75,7 +75,7 @@ LANES = (
     Lane(
         "wheels",
         1500,
-        "make wheels && pytest -q -m nightly --junit-xml=build/nightly/results/wheels.xml"
+        "make wheels plugin && pytest -q -m nightly --junit-xml=build/nightly/results/wheels.xml"
         f" tests/python/wheels && {SKIPS} build/nightly/results/wheels.xml",
     ),
     Lane("lint", 350, "make lint LINT=all"),

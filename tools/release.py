@@ -21,12 +21,13 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from build_wheels import ROOT, WHEELS, built_wheel, interpreters, runs_on
 from cyclonedx.factory.license import LicenseFactory
 from cyclonedx.model import HashAlgorithm, HashType
 from cyclonedx.model.bom import Bom
 from cyclonedx.model.component import Component, ComponentType
 from cyclonedx.output.json import JsonV1Dot6
+
+from build_wheels import ROOT, WHEELS, built_wheel, interpreters, runs_on
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 VERSION: str = PROJECT["project"]["version"]
@@ -85,9 +86,7 @@ def contents() -> str:
     """Return the list of the files, and of what is linked into them, as CycloneDX."""
     licences = LicenseFactory()
     ours = licences.make_from_string(PROJECT["project"]["license"])
-    whole = Component(
-        name="farwrite", version=VERSION, type=ComponentType.LIBRARY, licenses=[ours]
-    )
+    whole = Component(name="farwrite", version=VERSION, type=ComponentType.LIBRARY, licenses=[ours])
     bom = Bom()
     bom.metadata.component = whole
     parts = []
@@ -99,9 +98,7 @@ def contents() -> str:
     for name, licence in LINKED.items():
         made = licences.make_from_string(licence)
         parts.append(
-            Component(
-                name=name, version=pins()[name], type=ComponentType.LIBRARY, licenses=[made]
-            )
+            Component(name=name, version=pins()[name], type=ComponentType.LIBRARY, licenses=[made])
         )
     for part in parts:
         bom.components.add(part)

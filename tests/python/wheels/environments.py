@@ -7,18 +7,22 @@ import os
 import subprocess
 from pathlib import Path
 
-from build_wheels import BUILD, NATIVE, WHEELS, Interpreter, Wheel, built_wheel, interpreters
+from build_wheels import (
+    BUILD,
+    NATIVE,
+    WHEELS,
+    Interpreter,
+    Wheel,
+    built_wheel,
+    interpreters,
+    runs_on,
+)
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "out" / "wheels"
 TOOLS = BUILD / "tools" / "bin"
 RUNNABLE = [wheel for wheel in WHEELS if wheel.processor == NATIVE]
-PAIRS = [
-    (wheel, python)
-    for wheel in RUNNABLE
-    for python in interpreters()
-    if python.version == wheel.oldest or (wheel.stable and python.version > wheel.oldest)
-]
+PAIRS = [(wheel, python) for wheel in WHEELS for python in interpreters() if runs_on(wheel, python)]
 """Each wheel that this machine can run, with each Python that should run it."""
 
 

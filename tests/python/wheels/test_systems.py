@@ -6,7 +6,6 @@ Debian 11's Python 3.9 is older than what Farwrite supports. There a C program u
 from __future__ import annotations
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,13 @@ pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
 
 SUITES = {"bookworm": "cp311-x86_64", "trixie": "cp312-abi3-x86_64"}
 """Debian 12 has Python 3.11, and Debian 13 has 3.13."""
+
+START = """
+import os, sys
+os.chdir("/opt")
+sys.path.insert(0, "/opt")
+os.environ["PYTHONPATH"] = "/opt"  # of what it starts
+"""
 
 EXAMPLES = """
 import subprocess, sys
@@ -82,8 +88,7 @@ def root(request: pytest.FixtureRequest) -> Path:
 
 
 def run_python(root: Path, text: str) -> str:
-    start = f"import os, sys; os.chdir('/opt'); sys.path.insert(0, '/opt'); os.environ['PYTHONPATH'] = '/opt'\n{text}"
-    return run_in(root, "python3", "-c", start)
+    return run_in(root, "python3", "-c", START + text)
 
 
 def test_the_ten_lines_of_the_readme_run(root: Path) -> None:
