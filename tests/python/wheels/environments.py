@@ -7,11 +7,22 @@ import os
 import subprocess
 from pathlib import Path
 
-from build_wheels import BUILD, NATIVE, WHEELS, Interpreter, Wheel, built_wheel, interpreters
+from build_wheels import (
+    BUILD,
+    NATIVE,
+    TESTED,
+    WHEELS,
+    Interpreter,
+    Wheel,
+    built_wheel,
+    interpreters,
+)
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "out" / "wheels"
 TOOLS = BUILD / "tools" / "bin"
+BUILT = [one for one in WHEELS if one.name in TESTED or built_wheel(one, FOLDER)]
+"""Those of other processors are tested if they are there: `make wheels` builds them if asked."""
 RUNNABLE = [wheel for wheel in WHEELS if wheel.processor == NATIVE]
 PAIRS = [
     (wheel, python)
