@@ -10,6 +10,7 @@ from pathlib import Path
 from build_wheels import (
     BUILD,
     NATIVE,
+    NEWEST_HEADERS,
     TESTED,
     WHEELS,
     Interpreter,
@@ -25,12 +26,18 @@ BUILT = [one for one in WHEELS if one.name in TESTED or built_wheel(one, FOLDER)
 """Those of other processors are tested if they are there: `make wheels` builds them if asked."""
 RUNNABLE = [wheel for wheel in WHEELS if wheel.processor == NATIVE]
 PAIRS = [
-    (wheel, python)
+    (wheel, minor)
     for wheel in RUNNABLE
-    for python in interpreters()
-    if python.version == wheel.oldest or (wheel.stable and python.version > wheel.oldest)
+    for minor in range(11, NEWEST_HEADERS[1] + 1)
+    if minor == wheel.oldest[1] or (wheel.stable and minor > wheel.oldest[1])
 ]
-"""Each wheel that this machine can run, with each Python that should run it."""
+"""Each wheel that this machine can run, with the minor version of each Python that should."""
+
+
+@functools.cache
+def python_of(minor: int) -> Interpreter | None:
+    """Return this machine's Python of a minor version."""
+    return next((one for one in interpreters() if one.version == (3, minor)), None)
 
 
 def file_of(wheel: Wheel) -> Path:
