@@ -127,7 +127,7 @@ plugin: install $(VENV)/.tensorflow ## Compile the TensorFlow plug-in, the exper
 	@tools/fetch_debs.sh googletest:usr/src/googletest/googletest/include/gtest/gtest.h
 	@mkdir -p $(@D) && touch $@
 
-# Names of single wheels, such as cp311-x86_64; none means all. PYTHONS names interpreters.
+# Names of single wheels, such as cp311-aarch64; none means all of x86_64. PYTHONS names interpreters.
 WHEELS ?=
 
 wheels: .cache/.verbs_headers ## Build wheels for other systems into out/wheels, with PyPI's compiler zig

@@ -1,7 +1,8 @@
 """Builds farwrite's wheels for other systems, without this system's compiler: `make wheels`.
 
-    python tools/build_wheels.py [--into FOLDER] [WHEEL...]        out/wheels; all wheels by default
+    python tools/build_wheels.py [--into FOLDER] [WHEEL...]
 
+Without names it builds those of x86_64; they go to out/wheels.
 A wheel runs on every Linux of its processor with glibc 2.28 or newer. PyPI's ziglang compiles it.
 Each needs an interpreter with its C headers: `python3.N` on the PATH, one of pyenv's, or one that
 PYTHONS names (paths, separated by blanks or colons). Debian's headers are fetched where they are
@@ -63,6 +64,8 @@ WHEELS = tuple(
     for processor in (NATIVE, "aarch64")
     for python in ("cp311", "cp312-abi3")
 )
+TESTED = [wheel.name for wheel in WHEELS if wheel.processor == NATIVE]
+"""Those of another processor are an experiment, built if they are named: no test runs them."""
 
 
 class Interpreter(NamedTuple):
@@ -273,7 +276,7 @@ def build(wheel: Wheel, python: Interpreter, into: Path) -> Path:
 
 
 def main() -> int:
-    """Build the wheels that are named, or all; return the exit status."""
+    """Build the wheels that are named, or those that are no experiment; return the exit status."""
     about, _, details = str(__doc__).split("\n\n", 2)
     parser = argparse.ArgumentParser(
         description=about, epilog=details, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -290,7 +293,7 @@ def main() -> int:
     pythons = interpreters()
     failed = 0
     for wheel in WHEELS:
-        if arguments.wheels and wheel.name not in arguments.wheels:
+        if wheel.name not in (arguments.wheels or TESTED):
             continue
         try:
             python = choose(wheel, pythons)

@@ -27,7 +27,7 @@ from cyclonedx.model.bom import Bom
 from cyclonedx.model.component import Component, ComponentType
 from cyclonedx.output.json import JsonV1Dot6
 
-from build_wheels import ROOT, WHEELS, built_wheel, interpreters, runs_on
+from build_wheels import ROOT, TESTED, WHEELS, built_wheel, interpreters, runs_on
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 VERSION: str = PROJECT["project"]["version"]
@@ -63,9 +63,10 @@ def collect() -> None:
     FOLDER.mkdir(parents=True)
     for wheel in WHEELS:
         file = built_wheel(wheel, ROOT / "out" / "wheels")
-        if file is None:
+        if file is not None:
+            shutil.copy(file, FOLDER)
+        elif wheel.name in TESTED:
             sys.exit(f"release: out/wheels has no {wheel.name}; run make wheels")
-        shutil.copy(file, FOLDER)
     run(sys.executable, "tools/build_plugin_wheel.py", FOLDER)
     build = (sys.executable, "-m", "build", "--no-isolation", "--outdir", FOLDER)
     run(*build, "--wheel", "demo")

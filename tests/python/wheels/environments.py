@@ -10,20 +10,34 @@ from pathlib import Path
 from build_wheels import (
     BUILD,
     NATIVE,
+    NEWEST_HEADERS,
+    TESTED,
     WHEELS,
     Interpreter,
     Wheel,
     built_wheel,
     interpreters,
-    runs_on,
 )
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "out" / "wheels"
 TOOLS = BUILD / "tools" / "bin"
+BUILT = [one for one in WHEELS if one.name in TESTED or built_wheel(one, FOLDER)]
+"""Those of other processors are tested if they are there: `make wheels` builds them if asked."""
 RUNNABLE = [wheel for wheel in WHEELS if wheel.processor == NATIVE]
-PAIRS = [(wheel, python) for wheel in WHEELS for python in interpreters() if runs_on(wheel, python)]
-"""Each wheel that this machine can run, with each Python that should run it."""
+PAIRS = [
+    (wheel, minor)
+    for wheel in RUNNABLE
+    for minor in range(11, NEWEST_HEADERS[1] + 1)
+    if minor == wheel.oldest[1] or (wheel.stable and minor > wheel.oldest[1])
+]
+"""Each wheel that this machine can run, with the minor version of each Python that should."""
+
+
+@functools.cache
+def python_of(minor: int) -> Interpreter | None:
+    """Return this machine's Python of a minor version."""
+    return next((one for one in interpreters() if one.version == (3, minor)), None)
 
 
 def file_of(wheel: Wheel) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from wheels.environments import FOLDER, TOOLS, WHEELS, Wheel, call, file_of
+from wheels.environments import BUILT, FOLDER, TOOLS, Wheel, call, file_of
 
 pytestmark = pytest.mark.nightly
 
@@ -19,7 +19,7 @@ LIBRARIES = {
     *("ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"),
 }
 OLDEST = {"GLIBC": (2, 28), "GCC": (4, 2, 0)}
-each_wheel = pytest.mark.parametrize("wheel", WHEELS, ids=lambda wheel: wheel.name)
+each_wheel = pytest.mark.parametrize("wheel", BUILT, ids=lambda wheel: wheel.name)
 
 
 def libraries(wheel: Wheel, folder: Path) -> list[Path]:
@@ -41,7 +41,7 @@ def test_it_is_a_manylinux_wheel_for_glibc_2_28(wheel: Wheel) -> None:
 
 
 @pytest.mark.parametrize(
-    "wheel", [wheel for wheel in WHEELS if wheel.stable], ids=lambda wheel: wheel.name
+    "wheel", [wheel for wheel in BUILT if wheel.stable], ids=lambda wheel: wheel.name
 )
 def test_it_uses_the_stable_abi_alone(wheel: Wheel) -> None:
     said = call(TOOLS / "abi3audit", "--strict", "--verbose", file_of(wheel))
@@ -91,4 +91,4 @@ def test_it_has_verbs_a_stub_and_a_module_of_its_tags_name(wheel: Wheel, tmp_pat
 
 
 def test_the_folder_has_no_other_wheels() -> None:
-    assert {path.name for path in FOLDER.glob("*.whl")} == {file_of(one).name for one in WHEELS}
+    assert {path.name for path in FOLDER.glob("*.whl")} == {file_of(one).name for one in BUILT}
