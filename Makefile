@@ -142,8 +142,8 @@ $(VENV)/.release: $(VENV)/.tools
 	@$(VENV)/bin/python -m pip install -q --disable-pip-version-check --group release
 	@touch $@
 
-release: install wheels $(VENV)/.tensorflow $(VENV)/.release ## Collect a release in out/release, and install each of its files
-	$(call say,release: collect and install)
+release: install .cache/.verbs_headers $(VENV)/.tensorflow $(VENV)/.release ## Make a release of the commit in out/release, and install each of its files
+	$(call say,release: build$(comma) install and use)
 	@$(VENV)/bin/python tools/release.py
 
 grpc: install ## Build gRPC over Farwrite into .venv (needs Debian 12's gRPC, which it fetches)

@@ -4,14 +4,16 @@
 
 Compiles the plug-in as its first use does (farwrite.plugin.build), for the TensorFlow in .venv,
 with this machine's GCC and the C and C++ libraries of Debian 11 (tools/fetch_debs.sh). The wheel is
-for every Python, as the plug-in has none in it, and for the TensorFlows in plugin/tensorflow.json,
-whose headers are the same.
+for every Python, as the plug-in has none in it, and for the distributions of that TensorFlow in
+plugin/tensorflow.json, whose headers are the same.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -73,6 +75,10 @@ def too_new(library: Path) -> list[str]:
 
 def build(folder: Path) -> Path:
     """Build the wheel into `folder`, and return it."""
+    if os.environ.get("FARWRITE_CXXFLAGS"):
+        sys.exit(
+            "build_plugin_wheel: FARWRITE_CXXFLAGS is set; unset it, for the wheel is for others"
+        )
     wheel = find_wheel()
     require_supported(wheel)
     known = json.loads(KNOWN.read_text())
@@ -92,7 +98,12 @@ def build(folder: Path) -> Path:
         shutil.copytree(SOURCE, source)
         package = source / "python" / PACKAGE
         shutil.copy(library, package)
-        facts = {"sources": plan.source_digest, "tensorflow": known}
+        shutil.copy(CHECKOUT / "LICENSE", source)
+        facts = {
+            "sources": plan.source_digest,
+            "library": hashlib.sha256(library.read_bytes()).hexdigest(),
+            "tensorflow": {wheel.version: known[wheel.version]},
+        }
         (package / FACTS).write_text(json.dumps(facts, indent=2) + "\n")
         pip = [sys.executable, "-m", "pip", "wheel", "-q", "--disable-pip-version-check"]
         words = ["--no-build-isolation", "--no-deps", "-w", made / "wheel", source]
@@ -121,7 +132,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path, metavar="FOLDER")
     try:
         made = build(parser.parse_args().folder)
-    except Error as error:
+    except (Error, subprocess.CalledProcessError) as error:
         sys.exit(f"build_plugin_wheel: {error}")
     print(f"{made} ({made.stat().st_size / 1e6:.1f} MB)")
     return 0

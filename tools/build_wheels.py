@@ -14,6 +14,7 @@ folder CCACHE_DIR may name: the wheels of a processor differ in the module alone
 from __future__ import annotations
 
 import argparse
+import fcntl
 import os
 import shutil
 import subprocess
@@ -133,6 +134,16 @@ def choose(wheel: Wheel, pythons: Sequence[Interpreter]) -> Interpreter:
     )
 
 
+def own_environment() -> dict[str, str]:
+    """Return this process's variables without flags for compilers: a wheel is for others."""
+    own = ("CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CMAKE_ARGS")
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name not in own and not name.startswith("SKBUILD_")
+    }
+
+
 def call(
     *command: str | Path, log: Path | None = None, variables: Mapping[str, str] | None = None
 ) -> None:
@@ -141,7 +152,7 @@ def call(
         ended = subprocess.run(
             command,
             cwd=ROOT,
-            env={**os.environ, **(variables or {})},
+            env={**own_environment(), **(variables or {})},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -161,8 +172,8 @@ def environment(name: str, python: Path, group: str) -> Path:
     """Make a virtual environment with a dependency group of pyproject.toml; return its folder."""
     folder = BUILD / name
     stamp = folder / ".made"
-    pins = (ROOT / "pyproject.toml").read_text()
-    if not stamp.is_file() or stamp.read_text() != pins:
+    pins = f"{python.resolve()}\n" + (ROOT / "pyproject.toml").read_text()
+    if not (folder / "bin" / "python").exists() or not stamp.is_file() or stamp.read_text() != pins:
         shutil.rmtree(folder, ignore_errors=True)
         call(python, "-m", "venv", folder)
         pip = (folder / "bin" / "python", "-m", "pip", "install", "-q")
@@ -290,10 +301,21 @@ def main() -> int:
     into = arguments.into.resolve()
     into.mkdir(parents=True, exist_ok=True)
     BUILD.mkdir(parents=True, exist_ok=True)
+    with (BUILD / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("wheels: waiting for another run in this checkout", file=sys.stderr, flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        return build_all(arguments.wheels or TESTED, into)
+
+
+def build_all(names: Sequence[str], into: Path) -> int:
+    """Build the named wheels; return 1 if one could not be built."""
     pythons = interpreters()
     failed = 0
     for wheel in WHEELS:
-        if wheel.name not in (arguments.wheels or TESTED):
+        if wheel.name not in names:
             continue
         try:
             python = choose(wheel, pythons)

@@ -10,7 +10,7 @@
 # be laid over a system, or be one (tools/run_in_root.sh). --only takes just what matches PATTERN
 # from the package and everything it needs, whatever this machine has: a kernel, say, of which / may
 # hold another. --suite takes another Debian's packages, from the same mirror: bullseye, say.
-# FARWRITE_DEBS overrides the cache folder.
+# FARWRITE_DEBS overrides the cache folder, FARWRITE_DEBIAN the mirror of another suite.
 #
 # apt's own lists may be missing, stale or unreadable for a plain user, so this script keeps
 # private ones and never asks for a version: mirrors drop old ones.
@@ -43,9 +43,12 @@ apt() {
 
 # The sources of another suite: those of this machine's own, by the other name.
 choose_suite() {
-  local keys=/usr/share/keyrings/debian-archive-keyring.gpg mirror
-  mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -m1 '/debian/\?$') \
-    || { echo "fetch_debs: apt knows no mirror of Debian" >&2; return 1; }
+  local keys=/usr/share/keyrings/debian-archive-keyring.gpg mirror=${FARWRITE_DEBIAN:-}
+  [[ -n $mirror ]] || mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' \
+    | grep -m1 '/debian/\?$') || {
+    echo "fetch_debs: apt knows no mirror of Debian; name one, or its archive, in FARWRITE_DEBIAN" >&2
+    return 1
+  }
   state=$cache/.apt-$suite
   mkdir -p "$state"
   echo "deb [signed-by=$keys] $mirror $suite main" >"$state/sources.list"
@@ -93,7 +96,7 @@ fetch() {
   echo "fetch_debs: $*"
   refresh_lists
   wanted=$(names_wanted_for "$@") \
-    || { echo "fetch_debs: no package list knows all of: $*" >&2; return 1; }
+    || { echo "fetch_debs: no package list${suite:+ of $suite} knows all of: $*" >&2; return 1; }
   # One that is installed, yet wanted for a file that is gone, is not among those to be installed.
   [[ -n $only ]] || wanted=$(printf '%s\n' "$@" $wanted | sort -u)
   folder=$(mktemp -d "$state/download.XXXXXX")
@@ -119,10 +122,21 @@ while [[ ${1-} == --* ]]; do
   shift 2
 done
 [[ $# -gt 0 && $1 != --* ]] || { sed -n '2,20s/^# \{0,1\}//p' "$0" >&2; exit 2; }
-missing=()
-for request in "$@"; do
-  is_present "${request%%:*}" "$(path_of "$request")" || missing+=("$request")
-done
+find_missing() {
+  local request
+  missing=()
+  for request in "$@"; do
+    is_present "${request%%:*}" "$(path_of "$request")" || missing+=("$request")
+  done
+}
+
+find_missing "$@"
+[[ ${#missing[@]} -gt 0 ]] || exit 0
+# One process at a time unpacks into a folder.
+mkdir -p "$into"
+exec 9>"$into/.fetching"
+flock -n 9 || { echo "fetch_debs: waiting for another one" >&2; flock 9; }
+find_missing "$@"
 [[ ${#missing[@]} -gt 0 ]] || exit 0
 fetch "${missing[@]%%:*}"
 for request in "${missing[@]}"; do

@@ -1,11 +1,11 @@
-"""Collects a release in out/release/VERSION, and installs each of its files: `make release`.
+"""Makes a release in out/release/VERSION of what is committed: `make release`.
 
     .venv/bin/python tools/release.py
 
-Takes the wheels of `make wheels` from out/wheels. Adds the wheels of farwrite-tensorflow and
-farwrite-demo and the source distribution. Writes SHA256SUMS, the list of what is linked into the
-files (contents.cdx.json, CycloneDX), and this version's section of the changelog (CHANGES.md).
-Then every file that this machine can run is installed into an empty environment and imported.
+Builds the wheels of `make wheels`, those of farwrite-tensorflow and farwrite-demo, and the source
+distribution. Writes SHA256SUMS, the list of what is linked into the files (contents.cdx.json,
+CycloneDX), and this version's section of the changelog (CHANGES.md). Every file is installed into
+an empty environment and used. The folder is there once all of that went well.
 """
 
 from __future__ import annotations
@@ -18,31 +18,36 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 from cyclonedx.factory.license import LicenseFactory
-from cyclonedx.model import HashAlgorithm, HashType
+from cyclonedx.model import HashAlgorithm, HashType, Property
 from cyclonedx.model.bom import Bom
 from cyclonedx.model.component import Component, ComponentType
 from cyclonedx.output.json import JsonV1Dot6
 
-from build_wheels import ROOT, TESTED, WHEELS, built_wheel, interpreters, runs_on
+from build_wheels import ROOT, WHEELS, interpreters, runs_on
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 VERSION: str = PROJECT["project"]["version"]
-FOLDER = ROOT / "out" / "release" / VERSION
+RESULT = ROOT / "out" / "release" / VERSION
+FOLDER = RESULT.with_name(f".{VERSION}")
+"""What is not yet checked."""
 LINKED = {
-    "nanobind": "BSD-3-Clause",  # with robin-map, which is a part of it
+    "nanobind": "BSD-3-Clause AND MIT",  # MIT is that of robin-map, which it has in it
     "ziglang": "Apache-2.0 WITH LLVM-exception",  # its libc++, libc++abi and compiler-rt
 }
 """What is linked into the wheels, by its distribution on PyPI, and the licence of that part."""
+TENSORFLOW = "tensorflow-cpu==2.21.0"
+USE_PLUGIN = (
+    "import farwrite.tensorflow as f; assert 'farwrite_tensorflow' in str(f.PLUGIN), f.PLUGIN"
+)
 CHECKS = {
-    "farwrite": "import farwrite; farwrite.Device(fabrics=['shm']).close()",
-    "farwrite_tensorflow": "import farwrite_tensorflow",
-    "farwrite_demo": "import farwrite_demo",
+    "farwrite": ("import farwrite; farwrite.Device(fabrics=['shm']).close()",),
+    "farwrite_tensorflow": (USE_PLUGIN, TENSORFLOW),
+    "farwrite_demo": ("import farwrite_demo",),
 }
-"""By the beginning of a file's name, what must run where it is installed."""
+"""By the beginning of a file's name, what must run beside it, and what that needs besides."""
 
 
 def run(*command: str | Path) -> None:
@@ -57,16 +62,20 @@ def pins() -> dict[str, str]:
     return {name: version for name, pinned, version in split if pinned}
 
 
+def commit() -> str:
+    """Return the commit of the checkout, which must have no changes besides."""
+    git = ("git", "-C", ROOT)
+    changed = subprocess.check_output((*git, "status", "--porcelain"), text=True)
+    if changed:
+        sys.exit(f"release: commit or remove these first, as a release is of a commit:\n{changed}")
+    return subprocess.check_output((*git, "rev-parse", "HEAD"), text=True).strip()
+
+
 def collect() -> None:
     """Put all files of the release into an empty folder."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
-    for wheel in WHEELS:
-        file = built_wheel(wheel, ROOT / "out" / "wheels")
-        if file is not None:
-            shutil.copy(file, FOLDER)
-        elif wheel.name in TESTED:
-            sys.exit(f"release: out/wheels has no {wheel.name}; run make wheels")
+    run(sys.executable, "tools/build_wheels.py", "--into", FOLDER)
     run(sys.executable, "tools/build_plugin_wheel.py", FOLDER)
     build = (sys.executable, "-m", "build", "--no-isolation", "--outdir", FOLDER)
     run(*build, "--wheel", "demo")
@@ -83,13 +92,14 @@ def digest(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-def contents() -> str:
+def contents(of: str) -> str:
     """Return the list of the files, and of what is linked into them, as CycloneDX."""
     licences = LicenseFactory()
     ours = licences.make_from_string(PROJECT["project"]["license"])
     whole = Component(name="farwrite", version=VERSION, type=ComponentType.LIBRARY, licenses=[ours])
     bom = Bom()
     bom.metadata.component = whole
+    bom.metadata.properties.add(Property(name="farwrite:commit", value=of))
     parts = []
     for file in files():
         value = HashType(alg=HashAlgorithm.SHA_256, content=digest(file))
@@ -118,49 +128,54 @@ def changes() -> str:
     return found[0]
 
 
-def pythons_for(file: Path) -> Iterator[Path]:
-    """Yield the Pythons of this machine that should run a file."""
-    for python in interpreters():
-        wheels = [wheel for wheel in WHEELS if wheel.tag in file.name]
-        if not wheels and python.version == sys.version_info[:2]:
-            yield Path(sys.executable)
-        elif any(runs_on(wheel, python) for wheel in wheels):
-            yield python.path
+def pythons_for(file: Path) -> list[Path]:
+    """Return the Pythons of this machine that should run a file; there must be one."""
+    wheels = [wheel for wheel in WHEELS if wheel.tag in file.name]
+    if not wheels:
+        return [Path(sys.executable)]
+    found = [one.path for one in interpreters() if any(runs_on(each, one) for each in wheels)]
+    if not found:
+        sys.exit(f"release: no Python here runs {file.name}; name one in PYTHONS")
+    return found
 
 
 def install(file: Path, python: Path) -> float:
-    """Install a file into an empty environment; return the seconds of pip, NumPy in its cache."""
+    """Use a file in an empty environment; return the seconds of pip without what it requires."""
     with tempfile.TemporaryDirectory(prefix="farwrite-release-") as folder:
         run(python, "-m", "venv", folder)
         inside = Path(folder) / "bin" / "python"
         pip = (inside, "-m", "pip", "install", "-q", "--disable-pip-version-check")
-        # farwrite-demo and farwrite-tensorflow require this farwrite, which is not on PyPI.
-        run(*pip, "--only-binary=numpy", "numpy")
+        program, *needed = CHECKS[file.name.partition("-")[0]]
+        run(*pip, "--only-binary=:all:", "numpy", *needed)
         began = time.monotonic()
+        # farwrite-demo and farwrite-tensorflow require this farwrite, which is not on PyPI.
         run(*pip, "--find-links", FOLDER, file)
         seconds = time.monotonic() - began
-        run(inside, "-c", CHECKS[file.name.partition("-")[0]])
+        run(inside, "-c", program)
     return seconds
 
 
 def main() -> int:
     """Make the release, and report on each file."""
+    of = commit()
     collect()
-    (FOLDER / "contents.cdx.json").write_text(contents())
+    (FOLDER / "contents.cdx.json").write_text(contents(of))
     (FOLDER / "CHANGES.md").write_text(changes())
     sums = "".join(f"{digest(file)}  {file.name}\n" for file in sorted(FOLDER.iterdir()))
     (FOLDER / "SHA256SUMS").write_text(sums)
     for file in files():
         size = f"{file.stat().st_size / 1e6:.1f} MB"
-        pythons = list(pythons_for(file))
-        if not pythons:
-            print(f"release: {file.name}, {size}: not for this machine", flush=True)
-        for python in pythons:
+        for python in pythons_for(file):
             seconds = install(file, python)
             print(f"release: {file.name}, {size}: installed in {seconds:.1f} s", flush=True)
-    print(f"release: {FOLDER}")
+    shutil.rmtree(RESULT, ignore_errors=True)
+    FOLDER.rename(RESULT)
+    print(f"release: {RESULT}, of {of[:12]}")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"release: {' '.join(map(str, error.cmd))} ended with {error.returncode}")

@@ -18,9 +18,11 @@ using farwrite::Status;
 using farwrite::StatusCode;
 
 // In a wheel of `make wheels`, libfarwrite.so and this module have a libc++ each, so that its
-// std::bad_alloc is another type here. The name is the same.
+// types of exceptions are others here. Their names are the same.
 bool is_bad_alloc(const std::type_info* thrown) {
-  return thrown != nullptr && std::strcmp(thrown->name(), typeid(std::bad_alloc).name()) == 0;
+  if (thrown == nullptr) return false;
+  return std::strcmp(thrown->name(), typeid(std::bad_alloc).name()) == 0 ||
+         std::strcmp(thrown->name(), typeid(std::bad_array_new_length).name()) == 0;
 }
 
 void set_no_memory() {
@@ -44,6 +46,8 @@ NB_MODULE(_farwrite, module) {
       std::rethrow_exception(thrown);
     } catch (const ForkedUse& forked) {
       set_error(forked.status());
+    } catch (const std::bad_alloc&) {
+      set_no_memory();
     } catch (...) {
       if (!is_bad_alloc(abi::__cxa_current_exception_type())) throw;
       set_no_memory();

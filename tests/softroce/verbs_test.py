@@ -42,6 +42,9 @@ class Lane(NamedTuple):
     limit: float  # seconds
 
 
+Case = tuple[str, float, str, str]
+"""A test, its seconds, "passed", "failure" or "skipped", and a message."""
+
 LANES = (
     Lane("one_guest", "one_guest.sh", "rxe0", pair=False, memory=4096, cpus=2, limit=1000),
     Lane("two_guests", "two_guests.sh", "rxe0", pair=True, memory=1536, cpus=2, limit=600),
@@ -54,8 +57,8 @@ LANES = (
 USUAL = ("one_guest", "two_guests", "tensorflow")
 
 
-def write_results(lane: str, cases: list[tuple[str, float, str, str]]) -> None:
-    """Write a JUnit file of (test, seconds, kind, message); kind is passed, failure or skipped."""
+def write_results(lane: str, cases: list[Case]) -> None:
+    """Write a JUnit file."""
     suite = ElementTree.Element("testsuite", name=lane)
     for name, seconds, kind, message in cases:
         case = ElementTree.SubElement(
@@ -101,6 +104,18 @@ def note_grpc() -> str:
     return ""
 
 
+def steps_of(guest: str, out: Path) -> list[Case]:
+    """Return what became of the steps of a guest."""
+    steps = out / f"steps-{guest}"
+    cases = []
+    for line in steps.read_text().splitlines() if steps.exists() else ():
+        name, code, limit, took = line.split("\t")
+        kind = "passed" if code == "0" else "failure"
+        message = f"exit status {code}, limit {limit} s"
+        cases.append((f"{guest}.{name}", int(took) / 1000, kind, message))
+    return cases
+
+
 def run_lane(lane: Lane, accel: str) -> list[str]:
     """Run one lane and write its results; return a line for each of its failures."""
     print(f"== {lane.name} ({accel})", flush=True)
@@ -118,19 +133,19 @@ def run_lane(lane: Lane, accel: str) -> list[str]:
     )
     started = time.monotonic()
     endings = guests.run(plan, lane.pair)
+    cases: list[Case] = []
     if any(status.startswith(guests.LOST) for status in endings.values()):
-        # Now and then an emulated kernel breaks down, at boot or in its RDMA driver.
+        # Now and then an emulated kernel breaks down, at boot or in its RDMA driver. What had
+        # failed before stays a failure.
         print(f"== {lane.name} once more, because a guest was lost", flush=True)
+        lost = [case for guest in endings for case in steps_of(guest, out) if case[2] != "passed"]
+        cases = [(f"lost_{name}", took, kind, text) for name, took, kind, text in lost]
+        kept = out.with_name(f"{lane.name}_lost")
+        shutil.rmtree(kept, ignore_errors=True)
+        out.rename(kept)
         endings = guests.run(plan, lane.pair)
-    cases = []
     for guest, status in endings.items():
-        steps = out / f"steps-{guest}"
-        lines = steps.read_text().splitlines() if steps.exists() else []
-        for line in lines:
-            name, code, limit, took = line.split("\t")
-            kind = "passed" if code == "0" else "failure"
-            message = f"exit status {code}, limit {limit} s"
-            cases.append((f"{guest}.{name}", int(took) / 1000, kind, message))
+        cases += steps_of(guest, out)
         # Steps that were never come to are seen here alone.
         seconds = time.monotonic() - started
         kind = "passed" if status == "0" else "failure"

@@ -94,6 +94,10 @@ OPTIONS: tuple[Option, ...] = (
         "The folder into which tools/fetch_debs.sh unpacks packages.",
     ),
     Option(
+        "", "FARWRITE_DEBIAN", (Place.BUILD,), Kind.TEXT, None,
+        "The mirror of Debian from which tools/fetch_debs.sh --suite takes another release.",
+    ),
+    Option(
         "", "FARWRITE_SOFTROCE", (Place.BUILD,), Kind.FILE, ".cache/softroce",
         "The folder in which make verbs-test keeps what its guests boot.",
     ),

@@ -58,8 +58,7 @@ def find_compiler() -> Compiler:
             return found
     raise FailedPrecondition(
         "TensorFlow plug-in: cannot compile it for the installed TensorFlow, because no C++"
-        f" compiler ({', '.join(_CANDIDATES)}) runs on this machine; {_INSTALL}, or install the"
-        " package farwrite-tensorflow, which has it compiled"
+        f" compiler ({', '.join(_CANDIDATES)}) runs on this machine; {_INSTALL}"
     )
 
 

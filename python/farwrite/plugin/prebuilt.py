@@ -6,6 +6,7 @@ the plug-in is compiled.
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import json
 import os
@@ -18,8 +19,8 @@ from farwrite.plugin.recipe import Recipe
 DISTRIBUTION = "farwrite-tensorflow"
 PACKAGE = "farwrite_tensorflow"
 FACTS = "prebuilt.json"
-"""What the plug-in was built from: the hash `sources`, and in `tensorflow`, by version and
-distribution, the hashes of TensorFlow's libraries."""
+"""What the plug-in was built from: the hash `sources`, that of the `library` itself, and in
+`tensorflow`, by version and distribution, those of TensorFlow's libraries."""
 
 
 class Prebuilt(NamedTuple):
@@ -45,8 +46,8 @@ def _misfit(folder: Path, plan: Recipe) -> str:
     try:
         facts: dict[str, Any] = json.loads((folder / FACTS).read_text())
         sources, known = facts["sources"], dict(facts["tensorflow"])
-        if not (folder / LIBRARY).is_file():
-            raise ValueError(f"it lacks {LIBRARY}")
+        if hashlib.sha256((folder / LIBRARY).read_bytes()).hexdigest() != facts["library"]:
+            raise ValueError(f"{LIBRARY} is not the one that was built")
     except (OSError, ValueError, KeyError, TypeError) as error:
         return f"the {DISTRIBUTION} in {folder} is damaged ({error}); install it again"
     if sources != plan.source_digest:

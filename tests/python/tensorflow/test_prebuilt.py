@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import sys
 from pathlib import Path
@@ -31,7 +32,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     package = site / prebuilt.PACKAGE
     package.mkdir()
     (package / "__init__.py").touch()
-    (package / cache.LIBRARY).touch()
+    (package / cache.LIBRARY).write_bytes(b"a library")
     for name in ("tensorflow", prebuilt.PACKAGE):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.syspath_prepend(str(site))
@@ -50,7 +51,9 @@ def write_distribution(site: Path, name: str, record: str) -> None:
 
 def write_facts(site: Path, **changes: object) -> None:
     sources = recipe.recipe(wheel.find_wheel()).source_digest
-    facts = {"sources": sources, "tensorflow": {"2.21.0": {"tensorflow-cpu": HASHES}}, **changes}
+    library = hashlib.sha256((site / prebuilt.PACKAGE / cache.LIBRARY).read_bytes()).hexdigest()
+    known = {"2.21.0": {"tensorflow-cpu": HASHES}}
+    facts = {"sources": sources, "library": library, "tensorflow": known, **changes}
     (site / prebuilt.PACKAGE / prebuilt.FACTS).write_text(json.dumps(facts))
 
 
@@ -110,6 +113,11 @@ def test_one_that_lacks_a_file_is_damaged(site: Path, name: str) -> None:
     (site / prebuilt.PACKAGE / name).unlink()
     assert "is damaged" in misfit()
     assert "install it again" in misfit()
+
+
+def test_one_that_was_cut_off_is_damaged(site: Path) -> None:
+    (site / prebuilt.PACKAGE / cache.LIBRARY).write_bytes(b"a lib")
+    assert "is not the one that was built" in misfit()
 
 
 @pytest.mark.usefixtures("site")
