@@ -74,7 +74,7 @@ LANES = (
     ),
     Lane(
         "wheels",
-        1500,
+        1800,
         "make wheels plugin && pytest -q -m nightly --junit-xml=build/nightly/results/wheels.xml"
         f" tests/python/wheels && {SKIPS} build/nightly/results/wheels.xml",
     ),

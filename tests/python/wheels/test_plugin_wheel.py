@@ -72,4 +72,4 @@ def test_two_tasks_train_without_a_compiler(
     said = call(python, "-c", TWO_TASKS, *tasks, **nothing).splitlines()
     assert said[-1].endswith("farwrite_tensorflow/farwrite_tensorflow.so")
     assert "site-packages" in said[-1]
-    assert not (tmp_path / ".cache").exists()
+    assert not (tmp_path / ".cache" / "farwrite" / "tensorflow").exists()
