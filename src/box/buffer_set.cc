@@ -127,6 +127,10 @@ Status BufferSet::pin_current() {
 }
 
 void BufferSet::put_back(std::uint32_t slot) {
+  // The bytes are of no version, and their chunks may get the stamps again that they had before. A
+  // reader that was stopped meanwhile sees that the buffer is another one.
+  slots_[slot].number = next_number_++;
+  store_word(state_.data(), SegmentLayout::buffer_at(slot), slots_[slot].number);
   slots_[slot].filling = false;
   release_unused();
 }

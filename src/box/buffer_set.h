@@ -56,6 +56,7 @@ class BufferSet {
   // A spare buffer to fill, or nothing: every buffer is in use, or the server's memory is. With
   // `leave_one` another one has to stay spare. Its stamps say from then on that it changes.
   std::optional<std::uint32_t> take_spare(bool leave_one = false);
+  // Gives a buffer that was not finished back, under another number.
   void put_back(std::uint32_t slot);
 
   // Pins the current buffer, with a spare kept for the next change. kResourceExhausted if none can

@@ -219,6 +219,8 @@ void NotificationInbox::sleep_on_doorbells(LaneDriver& driver, std::chrono::nano
   doorbells.clear();
   doorbells.push_back({wake_.get(), POLLIN, 0});
   const bool quiet = driver.arm_lanes(doorbells);
+  // That may have taken back what the event loop relies on: a lane rings for one sleeper.
+  if (!quiet) wake_event_loop();
   sleeping_.store(true);
   if (quiet && queued_.load() == 0 && driver.ended().ok()) {
     const timespec timeout{static_cast<time_t>(longest.count() / 1000000000),

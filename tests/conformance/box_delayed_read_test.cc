@@ -1,5 +1,7 @@
 // Reads that are held between the slot of the current buffer and what that slot says, while the
 // buffer is set aside: they find another version, and never other bytes under the old one.
+#include <cstring>
+
 #include "box/client_state.h"
 #include "box/segment_layout.h"
 #include "box/segment_state.h"
@@ -103,6 +105,19 @@ TEST_P(BoxDelayedRead, OfASlotWhoseDraftWasDroppedGetsTheCurrentVersion) {
   hosted_->drop(*draft);
   hold_readers();
   expect_right_bytes(Consistency::kSegment);
+  expect_right_bytes(Consistency::kChunk);
+}
+
+TEST_P(BoxDelayedRead, OfABufferWhoseDraftWasDroppedSeesAnotherNumber) {
+  kept_ = Pin();
+  // What a reader compares before it copies a chunk and after.
+  const std::uint64_t number = load_word(state_, SegmentLayout::buffer_at(kKeptSlot));
+  const std::optional<std::uint32_t> draft = hosted_->draft();
+  ASSERT_EQ(draft, kKeptSlot);
+  std::memset(hosted_->draft_bytes(*draft).data, 1, kFloats * sizeof(float));
+  hosted_->drop(*draft);
+  EXPECT_NE(load_word(state_, SegmentLayout::buffer_at(kKeptSlot)), number);
+  fill(3.0);
   expect_right_bytes(Consistency::kChunk);
 }
 

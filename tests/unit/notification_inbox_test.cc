@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <functional>
 #include <set>
 #include <thread>
 
@@ -51,6 +52,7 @@ class FakeDriver : public LaneDriver {
     }
   }
   bool arm_lanes(std::vector<pollfd>& doorbells) override {
+    if (before_arming != nullptr) before_arming();
     std::uint64_t rings = 0;
     [[maybe_unused]] const ssize_t count = ::read(doorbell_.get(), &rings, sizeof(rings));
     doorbells.push_back({doorbell_.get(), POLLIN, 0});
@@ -64,6 +66,7 @@ class FakeDriver : public LaneDriver {
     return ended_;
   }
   std::atomic<int> armed{0};
+  std::function<void()> before_arming;
 
  private:
   const std::string peer_name_ = "a:1";
@@ -150,6 +153,16 @@ TEST_F(Inbox, WakesASleeperForWhatAnotherThreadPolled) {
     inbox_.on_notification({8, 0, {}});
   }
   waiter.join();
+}
+
+TEST_F(Inbox, TellsTheEventLoopOfARingThatAWaiterTookAway) {
+  const int loop = inbox_.descriptor().value();
+  ASSERT_TRUE(inbox_.arm(lane_).value());
+  // It comes after the waiter has looked and before that arms, which silences the doorbell.
+  lane_.before_arming = [this] { lane_.arrive(1); };
+  EXPECT_EQ(take().value().tag, 1U);
+  pollfd waited{loop, POLLIN, 0};
+  EXPECT_EQ(::poll(&waited, 1, 0), 1) << "nothing rings for what comes next";
 }
 
 TEST_F(Inbox, GivesEveryNotificationToOneOfSeveralWaiters) {
