@@ -44,9 +44,10 @@ def ensure_built(*, jobs: int | None = None) -> Path:
     built = find_built(wheel)
     if built is not None:
         return built
-    if (prebuilt := find_prebuilt(recipe(wheel))) is not None:
+    plan = recipe(wheel)
+    if (prebuilt := find_prebuilt(plan)) is not None:
         print(f"farwrite: {prebuilt.misfit}", file=sys.stderr, flush=True)
-    return _compiled(recipe(wheel), jobs)
+    return _compiled(plan, jobs)
 
 
 def ensure_compiled(library: Library, *, jobs: int | None = None) -> Path:

@@ -1,4 +1,4 @@
-"""Which Python builds which wheel, and what `make wheels` says where there is none."""
+"""Which Python builds which wheel, and the error if the machine lacks that Python."""
 
 from __future__ import annotations
 
