@@ -33,7 +33,7 @@ CLOSING = ("unpublish", "free", "abandon", *CLOSES, "__aexit__", "__exit__")
 MAKES_ANOTHER = "RegisteredArray.allocate"
 """Belongs to the class, and not to one that was closed."""
 LOOKS = ("try_notification", "try_receive")
-"""Never block. So the first one behind an end may find neither the end nor anything else."""
+"""Never block. So one that another thread's call is ahead of may find nothing, nor the end."""
 
 ONLY: set[str] = set()
 """The calls that are made besides those that close, if not all."""
@@ -73,16 +73,21 @@ class Made:
 
     def repeat(self, struck: threading.Event, allowed: tuple[str, ...]) -> None:
         """Make the call until it began after the fault. Keep what came of it earlier."""
-        late = 0
+        late, looked = 0, float("inf")
         while True:
             last = struck.is_set()
             self.outcome, self.says = "waits", ""
             self.run()
-            early = (*SILENT, "returns") if self.entry in LOOKS else SILENT
-            if self.outcome in early and self.outcome not in allowed and late < MOST_LATE:
-                late += 1  # a busy machine, or a look that another thread's was ahead of
-            elif last:
-                return
+            if last:
+                looked = min(looked, time.monotonic())
+                found = self.outcome in allowed
+                if self.entry in LOOKS and self.outcome == "returns" and not found:
+                    again = time.monotonic() < looked + ALLOWANCE
+                else:
+                    again = self.outcome in SILENT and not found and late < MOST_LATE
+                    late += again  # a busy machine
+                if not again:
+                    return
             else:
                 self.earlier.add((self.outcome, self.says))
             time.sleep(PAUSE)
