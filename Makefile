@@ -200,7 +200,7 @@ test-slow: install plugin $(VENV)/.torch $(VENV)/.dev ## Run the Python tests th
 		--junit-xml=build/release/results/slow_namespaces.xml $(NAMESPACE_TESTS)
 	@$(VENV)/bin/python tools/check_skips.py build/release/results/slow*.xml
 
-# Of the C++ tests: unit, conformance, fault, cuda, doubles, fuzz; none means all.
+# Of the C++ tests: unit, conformance, interface, fault, cuda, doubles, fuzz; none means all.
 ASAN_SUITES ?=
 
 test-asan: install ## Run the C++ tests under ASan and UBSan

@@ -24,13 +24,7 @@ endif()
 
 install(TARGETS farwrite EXPORT farwrite
   LIBRARY DESTINATION ${libdir} INCLUDES DESTINATION ${includedir})
-if(FARWRITE_C_ONLY)
-  include(cmake/c_only.cmake)
-else()
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${includedir})
-  set(FARWRITE_HAS_CXX TRUE)
-  set(FARWRITE_PC_INTERFACES "C and C++")
-endif()
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${includedir})
 
 install(EXPORT farwrite NAMESPACE farwrite:: FILE farwriteTargets.cmake DESTINATION ${cmakedir})
 configure_package_config_file(cmake/farwriteConfig.cmake.in farwriteConfig.cmake

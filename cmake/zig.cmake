@@ -9,9 +9,6 @@ string(REGEX MATCH "^[^-]+" CMAKE_SYSTEM_PROCESSOR "${FARWRITE_ZIG_TARGET}")
 list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES
   FARWRITE_ZIG FARWRITE_ZIG_CXX FARWRITE_ZIG_TARGET)
 
-# A program of another compiler cannot use C++ objects of zig's libc++.
-set(FARWRITE_C_ONLY ON)
-
 set(CMAKE_CXX_COMPILER "${FARWRITE_ZIG_CXX}")
 
 # `zig ar` and `zig ranlib` are two words, and CMake's own rules have room for one.

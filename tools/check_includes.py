@@ -30,13 +30,13 @@ FLOORS: Mapping[str, str] = {
     "src/fabric/tcp": "core gpu memory fabric",
     "src/fabric/verbs": "core gpu memory fabric",
     "src/device": "core gpu memory fabric fabric/shm fabric/tcp fabric/verbs",
-    "src/transfer": "core memory fabric device",
-    "src/stream": "core",
+    "src/transfer": "core gpu memory fabric device",
+    "src/stream": "core memory device",
     "src/box": "core memory device",
-    "src/c_api": "core memory transfer",
+    "src/c_api": "core gpu memory device transfer stream box",
     "src/grpc": "core",
     "src/grpc/include/farwrite": "",
-    "src/python": "core memory fabric device tensorflow/stats",
+    "src/python": "core gpu memory fabric device transfer box c_api tensorflow/stats",
     **{
         f"src/tensorflow/{folder}": " ".join(f"tensorflow/{below}" for below in PLUGIN[:number])
         for number, folder in enumerate(PLUGIN)

@@ -3,7 +3,7 @@
 #
 #   tools/run_cpp_tests.sh [--build-only] release|asan|tsan [SUITE]...
 #
-# A suite is unit, conformance, fault, cuda or fuzz, with a sanitizer also doubles; none means all.
+# A suite is unit, conformance, interface, fault, cuda or fuzz, with a sanitizer also doubles; none means all.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."

@@ -145,11 +145,12 @@ nb::object run_phase(Peer& peer, Op op, Kind kind, bool limit, std::uint64_t siz
 }
 
 StreamTarget* open_target(const nb::handle& channel, const std::string& region) {
-  const auto* const opened =
-      static_cast<const Channel*>(PyCapsule_GetPointer(channel.ptr(), "farwrite::Channel"));
-  if (opened == nullptr) throw nb::python_error();
+  const auto* const handle =
+      static_cast<const fw_channel*>(PyCapsule_GetPointer(channel.ptr(), "fw_channel"));
+  if (handle == nullptr) throw nb::python_error();
+  const Channel opened(fw_channel_share(handle));
   return new StreamTarget(
-      value_or_raise(without_gil([&] { return StreamTarget::open(*opened, region); })));
+      value_or_raise(without_gil([&] { return StreamTarget::open(opened, region); })));
 }
 
 double stream(StreamTarget& target, const Bytes& local, Op op, std::uint64_t size,

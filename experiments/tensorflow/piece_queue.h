@@ -8,7 +8,7 @@
 #include <string>
 
 #include "farwrite/bytes.h"
-#include "farwrite/channel.h"
+#include "farwrite/channel_types.h"
 #include "farwrite/status.h"
 
 namespace farwrite::experiments {

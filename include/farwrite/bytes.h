@@ -7,7 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace farwrite {
+#include "farwrite/internal/namespace.h"
+
+FARWRITE_BEGIN
 
 /// Read-only bytes. The view owns no memory; the memory must outlive the view.
 struct ByteView {
@@ -34,4 +36,4 @@ struct MutableByteView {
   operator ByteView() const { return {data, size}; }  // NOLINT(google-explicit-constructor)
 };
 
-}  // namespace farwrite
+FARWRITE_END

@@ -76,13 +76,17 @@ typedef enum fw_operation {
   FW_SIGNAL = 7       ///< nothing but a new version
 } fw_operation;
 
+/// The length of a change that reaches as far as it can.
+#define FW_WHOLE (~UINT64_C(0))
+
 /// One change of a segment, as farwrite::box::Change. Offsets and lengths are in bytes.
 typedef struct fw_change {
-  size_t struct_size;     ///< sizeof(fw_change)
-  uint32_t operation;     ///< what to do, a fw_operation
-  uint32_t new_epoch;     ///< 1: give the segment a new epoch
-  uint64_t offset;        ///< into the destination
-  uint64_t length;        ///< of the range; 0: as long as `memory`, or else up to the end
+  size_t struct_size;  ///< sizeof(fw_change)
+  uint32_t operation;  ///< what to do, a fw_operation
+  uint32_t new_epoch;  ///< 1: give the segment a new epoch
+  uint64_t offset;     ///< into the destination
+  /// Of the range; FW_WHOLE, or 0 unless `exact`: as long as `memory`, or else up to the end.
+  uint64_t length;
   fw_factor factor;       ///< the a of the formulas: 0 in a struct of zeros
   const void* memory;     ///< x; valid until the operation is settled
   uint64_t memory_bytes;  ///< its size
@@ -90,6 +94,8 @@ typedef struct fw_change {
   uint64_t x_offset;      ///< into that segment
   uint64_t y_key;         ///< y of FW_AXPY; of FW_WRITE the fence
   uint64_t y_offset;      ///< into that segment
+  uint32_t exact;         ///< 1: a length of 0 is no bytes, and memory of no bytes may be NULL
+  uint32_t reserved;      ///< 0
 } fw_change;
 
 /// How to read a segment, as farwrite::box::ReadOptions. Zero selects the default.
@@ -249,8 +255,9 @@ FW_API fw_status* fw_segment_read(const fw_segment* segment, uint64_t offset, vo
 /// completion is never NULL on success; see fw_segment_changed().
 FW_API fw_status* fw_segment_post(fw_segment* segment, const fw_change* change,
                                   fw_completion** completion);
-/// The segment's version after a change that has ended well; 0 before, and for other operations.
-FW_API uint64_t fw_segment_changed(const fw_completion* completion);
+/// Where the segment's version after a change is written before the change ends well. Valid as long
+/// as the handle. NULL for other operations.
+FW_API const uint64_t* fw_segment_changed(const fw_completion* completion);
 /// Waits until the version is at least `version`, or, with an `epoch`, until that is another one.
 /// @param id NULL, or set to what the segment has then
 FW_API fw_status* fw_segment_wait(const fw_segment* segment, uint64_t version, uint64_t epoch,
@@ -263,16 +270,19 @@ FW_API fw_status* fw_segment_on_version(const fw_segment* segment, uint64_t vers
                                         void (*callback)(void* context, const fw_status* status,
                                                          const fw_version_id* id),
                                         void* context, uint64_t* wait);
-/// Gives up what fw_segment_on_version() waits for: its callback gets kCancelled, unless it runs or
-/// has run by then.
+/// Gives up what fw_segment_on_version() waits for: its callback gets kCancelled in this call,
+/// unless it runs or has run by then.
 FW_API void fw_segment_cancel(const fw_segment* segment, uint64_t wait);
+/// Returns kFailedPrecondition in a callback of the client, where nothing may wait for its server.
+FW_API fw_status* fw_segment_check_wait(const fw_segment* segment);
 /// Pins the newest version. The bytes stay as they are until fw_lease_release(), which may come
 /// after the segment, the client and the server have ended.
 FW_API fw_status* fw_segment_lease(const fw_segment* segment, uint64_t timeout_ns, fw_slice* slice,
                                    fw_version_id* id);
 /// The bytes that are current now, without a copy. They change under the reader.
+/// @param id NULL, or set to the version that they had
 /// @return kUnsupported where the fabric cannot map the server's memory
-FW_API fw_status* fw_segment_view(const fw_segment* segment, fw_slice* slice);
+FW_API fw_status* fw_segment_view(const fw_segment* segment, fw_slice* slice, fw_version_id* id);
 /// Ends the attachment. Leases stay valid. Waits of fw_segment_on_version() end with an error in
 /// this call, as in fw_box_client_close().
 FW_API fw_status* fw_segment_detach(fw_segment* segment);

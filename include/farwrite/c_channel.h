@@ -169,6 +169,9 @@ FW_API fw_status* fw_channel_flush(fw_channel* channel, fw_completion** completi
 /// @return kFailedPrecondition in a callback of the channel; kDeadlineExceeded if a callback, or
 /// another thread's call, has not returned in time: the channel is still closing, so call again
 FW_API fw_status* fw_channel_close(fw_channel* channel, uint64_t timeout_ns);
+/// Another handle of the same channel, for another part of the program: the channel closes with the
+/// last one. Each is released once. NULL for NULL.
+FW_API fw_channel* fw_channel_share(const fw_channel* channel);
 /// Frees the handle. A channel that is open closes in this call, which may take a second, unless
 /// senders, receivers, streams or memory that was opened on it still use it. Lent memory, views and
 /// regions do not keep it open.

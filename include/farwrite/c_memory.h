@@ -105,7 +105,8 @@ FW_API fw_status* fw_remote_write(fw_remote* remote, uint64_t offset, const void
 FW_API fw_status* fw_remote_write_notify(fw_remote* remote, uint64_t offset, const void* head,
                                          uint64_t head_bytes, const void* source, uint64_t bytes,
                                          uint32_t tag, uint32_t lane, fw_completion** completion);
-/// Returns the lease to the peer. No write may be in flight. Never blocks.
+/// Returns the lease to the peer. No write may be in flight. Never blocks, but for a region that
+/// was opened or looked up and is the last that keeps its channel open: see fw_channel_release().
 FW_API void fw_remote_release(fw_remote* remote);
 
 // --- Registration: made by fw_device_register().

@@ -83,8 +83,8 @@ FW_API void fw_streams_disarm(fw_streams* streams);
 FW_API void fw_streams_options(const fw_streams* streams, fw_stream_options* options);
 /// Fills `stats`.
 FW_API void fw_streams_stats(const fw_streams* streams, fw_stream_stats* stats);
-/// Frees the handle. Streams that are open go on until their handles are gone. With `polled`
-/// nothing delivers to them any more, so they end: their reads and writes fail with kCancelled.
+/// Frees the handle, and ends the streams that are open on this side: their reads and writes fail
+/// with kCancelled. The peer is told by the channel's close.
 FW_API void fw_streams_release(fw_streams* streams);
 
 // --- One end of a stream.
@@ -111,7 +111,8 @@ FW_API fw_status* fw_stream_finish(fw_stream* stream, fw_done done, void* contex
 /// Ends both directions at once. This side's reads and writes fail with `code` and `reason`, the
 /// peer's with kUnavailable and `reason`. What was received and not read is dropped.
 /// @param code a fw_code above 0; any other means kCancelled
-/// @param reason the cause; NULL or "": a general one
+/// @param reason the cause, or the whole sentence of an error, "OPERATION: CAUSE; REMEDY"; NULL or
+/// "": a general cause
 FW_API void fw_stream_abort(fw_stream* stream, int code, const char* reason);
 /// Frees the handle: fw_stream_abort(), unless both directions were finished and read.
 FW_API void fw_stream_release(fw_stream* stream);

@@ -2,33 +2,28 @@
 /// Channel: the link from the local device to a remote one.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "farwrite/bytes.h"
+#include "farwrite/c_channel.h"
+#include "farwrite/channel_types.h"
 #include "farwrite/completion.h"
-#include "farwrite/export.h"
+#include "farwrite/internal/bridge.h"
+#include "farwrite/internal/namespace.h"
 #include "farwrite/region.h"
 #include "farwrite/status.h"
 
-namespace farwrite {
-
-namespace device {
-class ChannelState;
-}
-namespace box {
-class Session;
-}
-namespace transfer {
-class Engine;
-class Port;
-}  // namespace transfer
+FARWRITE_BEGIN
 
 /// A notification from the peer: the tag of a write that has landed, or a short message with a tag.
 struct Notification {
@@ -38,77 +33,84 @@ struct Notification {
   RemoteRegion lent = {};          ///< valid() if the peer called lend(); already leased
 };
 
-/// The longest head of a write, in bytes.
-inline constexpr std::uint64_t kMaxHeadBytes = 512;
+namespace internal {
 
-/// How a fabric's primitives implement the notification of a write. The numbers are part of the
-/// wire protocol: never renumber.
-enum class NotificationLowering : std::uint8_t {
-  kImmediate = 1,        ///< the write itself carries the notification
-  kFlushAndMessage = 2,  ///< the write, a flush, then a separate notification
-  kTailFlag = 3,         ///< the write's last word, which the receiver polls; for slots only
+/// @private
+inline PeerInfo to_peer_info(const fw_peer_info& known) {
+  PeerInfo peer;
+  // The library wrote both, so that both can be read.
+  if (auto endpoint = Endpoint::parse(known.identity.endpoint); endpoint.ok()) {
+    peer.endpoint = *std::move(endpoint);
+  }
+  if (auto fabric = parse_fabric(known.fabric); fabric.ok()) peer.fabric = *fabric;
+  peer.name = known.name;
+  peer.service = known.service;
+  std::memcpy(peer.uuid.data(), known.identity.uuid, peer.uuid.size());
+  peer.epoch = known.identity.epoch;
+  peer.fabric_reason = known.fabric_reason;
+  peer.lanes = known.lanes;
+  peer.encrypted = known.encrypted != 0;
+  return peer;
+}
+
+/// @private A channel, and what never changes of it.
+struct OpenChannel {
+  explicit OpenChannel(Only<fw_channel> channel) : handle(std::move(channel)) {
+    fw_peer_info info = {};
+    info.struct_size = sizeof(info);
+    fw_channel_peer_info(handle.get(), &info);
+    peer = to_peer_info(info);
+    peer_name = fw_channel_peer_name(handle.get());
+  }
+
+  const Only<fw_channel> handle;
+  PeerInfo peer;
+  std::string peer_name;
 };
 
-/// The name of the lowering: "tail flag".
-FARWRITE_API std::string_view to_string(NotificationLowering lowering);
+/// @private
+inline Notification to_notification(const fw_notification& seen) {
+  Notification notification;
+  notification.tag = seen.tag;
+  notification.lane = seen.lane;
+  const auto* const message = static_cast<const std::byte*>(seen.message);
+  notification.message.assign(message, message + seen.message_bytes);
+  if (seen.lent != nullptr) notification.lent = RemoteRegion(seen.lent);
+  return notification;
+}
 
-/// The direction of Channel::memcpy().
-enum class Direction : std::uint8_t {
-  kToRemote,    ///< write and flush
-  kFromRemote,  ///< read
-};
+/// @private
+using Handler = std::function<void(Notification)>;
+/// @private
+using EndHandler = std::function<void(bool good_order, const Status& reason)>;
+/// @private
+using Returned = std::function<void()>;
 
-/// The state of a channel's peer.
-enum class PeerState : std::uint8_t {
-  kAlive,   ///< sent something within the detection time
-  kSilent,  ///< sent nothing for the detection time; quarantined, may come back
-  kClosed,  ///< the peer or this side closed the channel normally
-  kDead,    ///< the peer's death is proven
-};
+/// @private
+inline void call_handler(void* context, const fw_notification* seen) noexcept {
+  Context<Handler>::of(context)(to_notification(*seen));
+}
+/// @private
+inline void call_end_handler(void* context, int good_order, const fw_status* reason) noexcept {
+  Context<EndHandler>::of(context)(good_order != 0, copy_of(reason));
+}
+/// @private
+inline void call_returned(void* context) noexcept {
+  const std::unique_ptr<Returned> returned(static_cast<Returned*>(context));
+  (*returned)();
+}
+/// @private A handler of fw_channel_take(): keeps the notification.
+inline void keep_notification(void* context, const fw_notification* seen) noexcept {
+  static_cast<std::optional<Notification>*>(context)->emplace(to_notification(*seen));
+}
 
-/// The name of the state: "alive".
-FARWRITE_API std::string_view to_string(PeerState state);
-
-/// The peer of a channel, and how the channel reaches it.
-struct PeerInfo {
-  Endpoint endpoint;        ///< where the peer listens
-  std::string name;         ///< the peer's DeviceOptions::name, unverified; only for messages
-  std::string service;      ///< "box" for the server of a box, unverified; empty for other devices
-  DeviceUuid uuid{};        ///< the peer's Device::uuid()
-  std::uint64_t epoch = 0;  ///< the peer's Device::epoch()
-  FabricKind fabric = FabricKind::kShm;  ///< the fabric of this channel
-  std::string fabric_reason;             ///< why this fabric was chosen, one sentence
-  std::uint32_t lanes = 0;               ///< number of lanes; valid lanes are 0 to lanes - 1
-  /// Traffic that leaves the host is encrypted, see DeviceOptions::encrypt.
-  bool encrypted = false;
-};
-
-/// Counts since the channel was opened, unless a field describes the present.
-struct ChannelStats {
-  std::uint64_t writes = 0;                  ///< posted writes, with and without a notification
-  std::uint64_t reads = 0;                   ///< posted reads
-  std::uint64_t aliases = 0;                 ///< views that alias() made
-  std::uint64_t bytes_written = 0;           ///< bytes of the posted writes
-  std::uint64_t bytes_read = 0;              ///< bytes of the posted reads
-  std::uint64_t bytes_aliased = 0;           ///< bytes of the views
-  std::uint64_t copies = 0;                  ///< passes over payload bytes by this process's CPU
-  std::uint64_t notifications_sent = 0;      ///< without a message
-  std::uint64_t notifications_received = 0;  ///< without a message
-  std::uint64_t messages_sent = 0;           ///< with a message, by send() and lend()
-  std::uint64_t messages_received = 0;       ///< with a message
-  std::uint64_t backlogged = 0;              ///< notifications that waited for ring space
-  std::uint64_t doorbells = 0;               ///< times that a sleeping peer had to be woken
-  std::uint64_t leases_granted = 0;          ///< leases that this device granted to this peer
-  std::uint64_t leases_released = 0;         ///< leases ended by the peer or by its proven death
-  std::uint64_t leases_held = 0;        ///< leases on the peer's regions that this device holds now
-  std::uint64_t quarantined_bytes = 0;  ///< bytes in quarantine now
-  std::uint64_t silences = 0;           ///< times that the peer became silent
-};
+}  // namespace internal
 
 /// The link from the local device to a remote one.
 ///
-/// Copies share the channel. It closes when close() is called or the last handle is gone. The
-/// channel is thread-safe: any thread may make any call at any time. A `lane` argument is below
+/// Copies share the channel. It closes when close() is called or the last handle is gone, of the
+/// channel and of the regions, tensors and streams that were opened on it. The channel is
+/// thread-safe: any thread may make any call at any time. A `lane` argument is below
 /// PeerInfo::lanes.
 ///
 /// Ordering and visibility are the same on every fabric:
@@ -122,13 +124,17 @@ struct ChannelStats {
 ///     end with kUnavailable, at the latest after the detection time.
 ///   - The death of a peer poisons its channels: every pending operation ends with an error within
 ///     the detection time. A silent peer leaves operations pending, because it may come back.
-class FARWRITE_API Channel {
+class Channel {
  public:
   Channel() = default;
-  /// @private Made by Device::connect() and Device::accept().
-  explicit Channel(std::shared_ptr<device::ChannelState> state) : state_(std::move(state)) {}
+  /// Takes over a handle of the C ABI, such as fw_channel_share() makes.
+  explicit Channel(fw_channel* handle)
+      : open_(std::make_shared<internal::OpenChannel>(internal::only(handle, fw_channel_release))) {
+  }
+  /// The handle of the C ABI, for other code of this process; valid as long as this object.
+  fw_channel* handle() const { return open_ == nullptr ? nullptr : open_->handle.get(); }
   /// False for a default-constructed handle. Such a handle allows no other call.
-  bool valid() const { return state_ != nullptr; }
+  bool valid() const { return open_ != nullptr; }
 
   // --- One-sided transfers (paper section 3.1).
 
@@ -151,7 +157,11 @@ class FARWRITE_API Channel {
   Completion write_with_notify(ByteView head, ByteView source, const RemoteRegion& target,
                                std::uint64_t offset, std::uint32_t tag, std::uint32_t lane = 0);
   /// Makes every earlier write of this channel visible to the peer's CPU.
-  Completion flush();
+  Completion flush() {
+    fw_completion* posted = nullptr;
+    fw_status* const status = fw_channel_flush(handle(), &posted);
+    return Completion::adopt(status, posted);
+  }
 
   /// Maps a view of the peer's bytes, without a copy. kUnsupported where the fabric cannot map
   /// them. The first view of lent memory may wait for the peer while the peer lives and the channel
@@ -167,13 +177,22 @@ class FARWRITE_API Channel {
   // --- Notifications and short messages.
 
   /// Sends a notification without bytes, behind earlier ones of its lane.
-  Completion notify(std::uint32_t tag, std::uint32_t lane = 0);
+  Completion notify(std::uint32_t tag, std::uint32_t lane = 0) {
+    fw_completion* posted = nullptr;
+    fw_status* const status = fw_channel_notify(handle(), tag, lane, &posted);
+    return Completion::adopt(status, posted);
+  }
   /// Sends a message of at most max_message_bytes(), for addresses and other small data.
-  Completion send(ByteView message, std::uint32_t tag = 0, std::uint32_t lane = 0);
+  Completion send(ByteView message, std::uint32_t tag = 0, std::uint32_t lane = 0) {
+    fw_completion* posted = nullptr;
+    fw_status* const status =
+        fw_channel_send(handle(), message.data, message.size, tag, lane, &posted);
+    return Completion::adopt(status, posted);
+  }
   /// The longest message of send() and lend(), in bytes. It depends on the fabric.
-  std::uint64_t max_message_bytes() const;
+  std::uint64_t max_message_bytes() const { return fw_channel_max_message_bytes(handle()); }
   /// True if alias() works: the fabric maps the peer's memory. If false, use read().
-  bool maps_peer_memory() const;
+  bool maps_peer_memory() const { return fw_channel_maps(handle()) != 0; }
 
   /// Sends a message together with a lease on `memory`. The peer receives the lease in
   /// Notification::lent, and can map or read the memory without a request. `memory` must lie wholly
@@ -207,7 +226,7 @@ class FARWRITE_API Channel {
   /// Spares the peer the ring of the descriptor (shm) while this thread polls in a loop. Call
   /// arm_notifications() at the end of the loop: a thread that waits on the descriptor counts on
   /// it. No effect after the channel's end. Thread-safe.
-  void disarm_notifications();
+  void disarm_notifications() { fw_channel_disarm(handle()); }
   /// Passes every later notification to `handler`, in lane order, instead of the queue. nullptr
   /// restores the queue. The handler must not block.
   ///
@@ -254,11 +273,11 @@ class FARWRITE_API Channel {
   // --- The peer and the end.
 
   /// The peer and the chosen fabric. It does not change, and is valid as long as this handle.
-  const PeerInfo& peer() const;
+  const PeerInfo& peer() const { return open_->peer; }
   /// The peer's name in messages: "NAME (HOST:PORT)", or the endpoint alone.
-  const std::string& peer_name() const;
+  const std::string& peer_name() const { return open_->peer_name; }
   /// The peer's state now.
-  PeerState peer_state() const;
+  PeerState peer_state() const { return static_cast<PeerState>(fw_channel_state(handle())); }
   /// The counts of this channel. They are read one by one, so they may belong to different moments.
   ChannelStats stats() const;
 
@@ -275,19 +294,201 @@ class FARWRITE_API Channel {
   /// may still write into the regions that it was granted, and their memory is not reused. Once
   /// those callbacks and calls have returned, the channel closes by itself within a second. Another
   /// close() waits for that.
-  Status close(std::chrono::nanoseconds timeout = std::chrono::seconds(1));
+  Status close(std::chrono::nanoseconds timeout = std::chrono::seconds(1)) {
+    return internal::taken(fw_channel_close(handle(), internal::to_ns(timeout)));
+  }
 
   /// True if both handles are of one channel.
-  friend bool operator==(const Channel& a, const Channel& b) { return a.state_ == b.state_; }
+  friend bool operator==(const Channel& a, const Channel& b) { return a.open_ == b.open_; }
   /// True if they are not.
   friend bool operator!=(const Channel& a, const Channel& b) { return !(a == b); }
 
  private:
-  friend class Device;
-  friend class box::Session;
-  friend class transfer::Engine;
-  friend class transfer::Port;
-  std::shared_ptr<device::ChannelState> state_;
+  // The refusal of memory that was not opened through this channel.
+  Status check(std::string_view operation, const RemoteRegion& region) const {
+    if (fw_remote_is_of(region.handle(), handle()) != 0) return Status();
+    return Status::error(StatusCode::kInvalidArgument, {operation, open_->peer_name},
+                         region.valid() ? "the peer's memory was opened through another channel"
+                                        : "the handle is empty",
+                         "use what this channel's lookup() or open() returns");
+  }
+
+  std::shared_ptr<const internal::OpenChannel> open_;
 };
 
-}  // namespace farwrite
+inline Completion Channel::write(ByteView source, const RemoteRegion& target, std::uint64_t offset,
+                                 std::uint32_t lane) {
+  if (Status bad = check("write", target); !bad.ok()) return Completion(std::move(bad));
+  fw_completion* posted = nullptr;
+  fw_status* const status =
+      fw_remote_write(target.handle(), offset, source.data, source.size, lane, &posted);
+  return Completion::adopt(status, posted);
+}
+
+inline Completion Channel::read(MutableByteView destination, const RemoteRegion& source,
+                                std::uint64_t offset, std::uint32_t lane) {
+  if (Status bad = check("read", source); !bad.ok()) return Completion(std::move(bad));
+  fw_completion* posted = nullptr;
+  fw_status* const status =
+      fw_remote_read(source.handle(), offset, destination.data, destination.size, lane, &posted);
+  return Completion::adopt(status, posted);
+}
+
+inline Completion Channel::write_with_notify(ByteView source, const RemoteRegion& target,
+                                             std::uint64_t offset, std::uint32_t tag,
+                                             std::uint32_t lane) {
+  return write_with_notify(ByteView(), source, target, offset, tag, lane);
+}
+
+inline Completion Channel::write_with_notify(ByteView head, ByteView source,
+                                             const RemoteRegion& target, std::uint64_t offset,
+                                             std::uint32_t tag, std::uint32_t lane) {
+  if (Status bad = check("write", target); !bad.ok()) return Completion(std::move(bad));
+  fw_completion* posted = nullptr;
+  fw_status* const status = fw_remote_write_notify(target.handle(), offset, head.data, head.size,
+                                                   source.data, source.size, tag, lane, &posted);
+  return Completion::adopt(status, posted);
+}
+
+inline Result<Alias> Channel::alias(const RemoteRegion& source, std::uint64_t offset,
+                                    std::uint64_t length, std::chrono::nanoseconds timeout) {
+  FARWRITE_RETURN_IF_ERROR(check("alias", source));
+  fw_slice view = {};
+  FARWRITE_RETURN_IF_ERROR(internal::taken(
+      fw_remote_view(source.handle(), offset, length, internal::to_ns(timeout), &view)));
+  return Alias(view, source.kind());
+}
+
+inline Status Channel::memcpy(void* local, const RemoteRegion& remote, std::uint64_t offset,
+                              std::uint64_t bytes, Direction direction,
+                              std::chrono::nanoseconds timeout) {
+  if (direction == Direction::kFromRemote) {
+    return read({local, bytes}, remote, offset).wait(timeout);
+  }
+  FARWRITE_RETURN_IF_ERROR(write({local, bytes}, remote, offset).wait(timeout));
+  return flush().wait(timeout);
+}
+
+inline Completion Channel::lend(ByteView message, ByteView memory, std::function<void()> returned,
+                                std::uint32_t tag, std::uint32_t lane) {
+  auto kept = returned ? std::make_unique<internal::Returned>(std::move(returned)) : nullptr;
+  fw_completion* posted = nullptr;
+  fw_status* const status = fw_channel_lend(
+      handle(), message.data, message.size, memory.data, memory.size,
+      kept != nullptr ? internal::call_returned : nullptr, kept.get(), tag, lane, &posted);
+  if (status == nullptr) (void)kept.release();  // the call's end frees it
+  return Completion::adopt(status, posted);
+}
+
+inline Result<Notification> Channel::wait_notification(std::chrono::nanoseconds timeout) {
+  std::optional<Notification> came;
+  int taken = 0;
+  // For 0 the C ABI looks, and does not say that a handler takes the notifications.
+  const std::uint64_t wait = std::max<std::uint64_t>(internal::to_ns(timeout), 1);
+  FARWRITE_RETURN_IF_ERROR(
+      internal::taken(fw_channel_take(handle(), wait, internal::keep_notification, &came, &taken)));
+  if (came.has_value()) return *std::move(came);
+  return Status::error(StatusCode::kDeadlineExceeded, {"wait for a notification", open_->peer_name},
+                       "no notification arrived in time",
+                       "wait longer, or check whether the peer is alive");
+}
+
+inline Result<std::optional<Notification>> Channel::try_notification() {
+  std::optional<Notification> came;
+  int taken = 0;
+  FARWRITE_RETURN_IF_ERROR(
+      internal::taken(fw_channel_take(handle(), 0, internal::keep_notification, &came, &taken)));
+  return came;
+}
+
+inline Result<int> Channel::notification_descriptor() {
+  int descriptor = -1;
+  FARWRITE_RETURN_IF_ERROR(internal::taken(fw_channel_descriptor(handle(), &descriptor)));
+  return descriptor;
+}
+
+inline Result<bool> Channel::arm_notifications() {
+  int armed = 0;
+  FARWRITE_RETURN_IF_ERROR(internal::taken(fw_channel_arm(handle(), &armed)));
+  return armed != 0;
+}
+
+inline Status Channel::on_notification(std::function<void(Notification)> handler,
+                                       std::chrono::nanoseconds timeout) {
+  using Handlers = internal::Context<internal::Handler>;
+  if (!handler) {
+    return internal::taken(
+        fw_channel_on_notification(handle(), nullptr, nullptr, nullptr, internal::to_ns(timeout)));
+  }
+  return internal::taken(fw_channel_on_notification(handle(), internal::call_handler,
+                                                    Handlers::make(std::move(handler)),
+                                                    Handlers::release, internal::to_ns(timeout)));
+}
+
+inline Status Channel::on_end(std::function<void(bool good_order, const Status& reason)> handler) {
+  using Handlers = internal::Context<internal::EndHandler>;
+  if (!handler) handler = [](bool, const Status&) {};
+  return internal::taken(fw_channel_on_end(handle(), internal::call_end_handler,
+                                           Handlers::make(std::move(handler)), Handlers::release));
+}
+
+inline Result<MemoryRegion> Channel::allocate(std::uint64_t bytes, MemoryKind kind) {
+  fw_region* region = nullptr;
+  FARWRITE_RETURN_IF_ERROR(
+      internal::taken(fw_channel_allocate(handle(), bytes, kind.to_string().c_str(), &region)));
+  return MemoryRegion(region);
+}
+
+inline Status Channel::publish(std::string_view name, const MemoryRegion& region,
+                               std::string_view description) {
+  FARWRITE_RETURN_IF_ERROR(internal::refuse_zero("publish", "the name", name));
+  FARWRITE_RETURN_IF_ERROR(internal::refuse_zero("publish", "the description", description));
+  return internal::taken(fw_channel_publish(handle(), std::string(name).c_str(), region.handle(),
+                                            std::string(description).c_str()));
+}
+
+inline Result<RemoteRegion> Channel::lookup(std::string_view name,
+                                            std::chrono::nanoseconds timeout) {
+  FARWRITE_RETURN_IF_ERROR(internal::refuse_zero("look up a region", "the name", name));
+  fw_remote* remote = nullptr;
+  FARWRITE_RETURN_IF_ERROR(internal::taken(
+      fw_channel_lookup(handle(), std::string(name).c_str(), internal::to_ns(timeout), &remote)));
+  return RemoteRegion(remote);
+}
+
+inline Result<RemoteRegion> Channel::open(const RegionDescriptor& descriptor,
+                                          std::chrono::nanoseconds timeout) {
+  const std::vector<std::byte>& bytes = descriptor.to_bytes();
+  fw_remote* remote = nullptr;
+  FARWRITE_RETURN_IF_ERROR(internal::taken(
+      fw_channel_open(handle(), bytes.data(), bytes.size(), internal::to_ns(timeout), &remote)));
+  return RemoteRegion(remote);
+}
+
+inline ChannelStats Channel::stats() const {
+  fw_channel_counts known = {};
+  known.struct_size = sizeof(known);
+  fw_channel_stats(handle(), &known);
+  ChannelStats stats;
+  stats.writes = known.writes;
+  stats.reads = known.reads;
+  stats.aliases = known.aliases;
+  stats.bytes_written = known.bytes_written;
+  stats.bytes_read = known.bytes_read;
+  stats.bytes_aliased = known.bytes_aliased;
+  stats.copies = known.copies;
+  stats.notifications_sent = known.notifications_sent;
+  stats.notifications_received = known.notifications_received;
+  stats.messages_sent = known.messages_sent;
+  stats.messages_received = known.messages_received;
+  stats.backlogged = known.backlogged;
+  stats.doorbells = known.doorbells;
+  stats.leases_granted = known.leases_granted;
+  stats.leases_released = known.leases_released;
+  stats.leases_held = known.leases_held;
+  stats.quarantined_bytes = known.quarantined_bytes;
+  stats.silences = known.silences;
+  return stats;
+}
+
+FARWRITE_END

@@ -3,76 +3,27 @@
 /// endpoint.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
+#include <utility>
 
+#include "farwrite/c_device.h"
 #include "farwrite/channel.h"
-#include "farwrite/export.h"
+#include "farwrite/device_types.h"
+#include "farwrite/internal/bridge.h"
+#include "farwrite/internal/device_options.h"
+#include "farwrite/internal/namespace.h"
 #include "farwrite/options.h"
 #include "farwrite/region.h"
 #include "farwrite/registration.h"
 #include "farwrite/status.h"
 
-namespace farwrite {
-
-namespace device {
-class DeviceState;
-}
-
-/// Memory accounting of one direction, in bytes unless a field counts something else.
-struct MemoryStats {
-  std::uint64_t limit = 0;      ///< send_limit or receive_limit of DeviceOptions
-  std::uint64_t reserved = 0;   ///< in segments, taken from the kernel
-  std::uint64_t used = 0;       ///< in regions
-  std::uint64_t peak_used = 0;  ///< highest `used` since the device was opened
-  std::uint64_t segments = 0;   ///< number of segments; each is registered once, never per region
-  std::uint64_t refusals = 0;   ///< number of refused allocations
-  /// Freed but not reused yet: a forked child may read it (docs/explanation/fork.md).
-  std::uint64_t held_back = 0;
-};
-
-/// Memory that RDMA adapters have registered (verbs). All fields are zero for a device without that
-/// fabric.
-struct AdapterStats {
-  std::uint64_t segments = 0;   ///< registrations of segments, since the device was opened
-  std::uint64_t on_demand = 0;  ///< registrations of the users' memory, since the device was opened
-  std::uint64_t live = 0;       ///< registrations that exist now
-  std::uint64_t live_bytes = 0;            ///< memory of these registrations
-  std::uint64_t nanoseconds = 0;           ///< time spent in registering and deregistering
-  std::uint64_t transfers = 0;             ///< transfers whose local memory was looked up
-  std::uint64_t transfers_registered = 0;  ///< of those, transfers that registered it first
-};
-
-/// What this process has done with GPUs, all devices together.
-struct GpuStats {
-  std::uint64_t mappings = 0;      ///< times that GPU memory was mapped, its own or a peer's
-  std::uint64_t mapped_bytes = 0;  ///< GPU memory that is mapped now
-  std::uint64_t copies = 0;        ///< copies that a GPU made
-  std::uint64_t copied_bytes = 0;  ///< bytes of these copies
-  /// Of these, bytes on their way through host memory, because a fabric does not reach GPUs.
-  std::uint64_t staged_bytes = 0;
-  std::uint64_t pins = 0;          ///< times that host memory was registered with the CUDA driver
-  std::uint64_t pinned_bytes = 0;  ///< host memory that is registered now
-};
-
-/// Counts of a device and its channels.
-struct DeviceStats {
-  MemoryStats send;                        ///< memory that peers may read
-  MemoryStats receive;                     ///< memory that peers may write
-  std::uint64_t registrations = 0;         ///< segments that were registered with a fabric
-  AdapterStats adapters;                   ///< memory that RDMA adapters have registered
-  GpuStats gpu;                            ///< of the process, as its CUDA driver is
-  std::uint64_t channels_opened = 0;       ///< by either side, since the device was opened
-  std::uint64_t channels_open = 0;         ///< now
-  std::uint64_t handshakes_refused = 0;    ///< incoming connections that became no channel
-  std::uint64_t leases_held_by_peers = 0;  ///< now
-  std::uint64_t quarantined_bytes = 0;     ///< now
-  std::vector<std::string> choices;        ///< "127.0.0.1:7777: shm (same host ...)", one per peer
-};
+FARWRITE_BEGIN
 
 /// The object that a process opens: its fabrics, its memory, its pollers and one listening
 /// endpoint.
@@ -80,7 +31,7 @@ struct DeviceStats {
 /// Copies share the device. It closes when close() is called or the last handle is gone. The device
 /// is thread-safe. A forked child that uses it gets kForked. The child can read the memory that its
 /// parent had, see docs/explanation/fork.md.
-class FARWRITE_API Device {
+class Device {
  public:
   /// Opens a device: listens at options.listen, makes the fabrics, and starts the pollers.
   ///
@@ -90,10 +41,12 @@ class FARWRITE_API Device {
   static Result<Device> open(const DeviceOptions& options = {});
 
   Device() = default;
-  /// @private Made by open().
-  explicit Device(std::shared_ptr<device::DeviceState> state) : state_(std::move(state)) {}
+  /// @private Made by open(), takes the handle over.
+  explicit Device(fw_device* handle) : handle_(internal::owned(handle, fw_device_release)) {}
+  /// @private
+  fw_device* handle() const { return handle_.get(); }
   /// False for a default-constructed handle. Such a handle allows no other call.
-  bool valid() const { return state_ != nullptr; }
+  bool valid() const { return handle_ != nullptr; }
 
   /// The address that peers connect to, with the selected port.
   Endpoint endpoint() const;
@@ -115,23 +68,30 @@ class FARWRITE_API Device {
   Result<MemoryRegion> allocate(std::uint64_t bytes, MemoryKind kind = {});
   /// Allocates the same memory without a region, for allocators. Only Channel::lend() exposes it to
   /// a peer. nullptr when the limit is reached, when the device is closed, or in a forked child.
-  std::byte* allocate_raw(std::uint64_t bytes);
+  std::byte* allocate_raw(std::uint64_t bytes) {
+    return static_cast<std::byte*>(fw_device_allocate(handle(), bytes));
+  }
   /// Frees memory from allocate_raw() of this device, even after close(). nullptr is ignored; any
   /// other pointer ends the program. No peer may hold a lease on the memory.
-  void free_raw(std::byte* memory);
+  void free_raw(std::byte* memory) { fw_device_deallocate(handle(), memory); }
   /// True if `pointer` lies in memory from allocate() or allocate_raw(). Lock-free.
-  bool contains(const void* pointer) const;
+  bool contains(const void* pointer) const { return fw_device_contains(handle(), pointer) != 0; }
   /// True if all of `memory` lies in one segment of that memory, as Channel::lend() demands.
   /// Lock-free.
-  bool contains(ByteView memory) const;
+  bool contains(ByteView memory) const {
+    return fw_device_contains_all(handle(), memory.data, memory.size) != 0;
+  }
   /// Registers the user's memory with every fabric that requires registration (verbs). Transfers
   /// from or to it then need no registration each time. Peers still cannot reach it. Writable
   /// memory serves as source and as destination. The sentence of a kResourceExhausted explains
-  /// limits
-  /// (`ulimit -l`).
-  Result<MemoryRegistration> register_memory(MutableByteView memory);
+  /// limits (`ulimit -l`).
+  Result<MemoryRegistration> register_memory(MutableByteView memory) {
+    return register_as(memory, memory.data, 1);
+  }
   /// Registers read-only memory, which serves only as a source.
-  Result<MemoryRegistration> register_memory(ByteView memory);
+  Result<MemoryRegistration> register_memory(ByteView memory) {
+    return register_as(memory, const_cast<std::byte*>(memory.data), 0);
+  }
   /// Publishes `region` to every peer under `name`, with a description as for Channel::publish().
   /// It replaces an earlier region of that name. Landing memory belongs to one channel: publish it
   /// on that channel.
@@ -146,7 +106,11 @@ class FARWRITE_API Device {
   DeviceStats stats() const;
   /// The counters of this device and of every channel, in the Prometheus text exposition format,
   /// version 0.0.4. docs/reference/metrics.md lists the names. Empty in a forked child.
-  std::string metrics_text() const;
+  std::string metrics_text() const {
+    return internal::whole_text([this](char* buffer, std::uint64_t capacity) {
+      return fw_device_metrics(handle(), buffer, capacity);
+    });
+  }
 
   /// Closes every channel, then the device. kPeerSilent if a peer did not settle within `timeout`.
   /// Everything is released even then, except memory that such a peer may still access: it stays
@@ -160,10 +124,137 @@ class FARWRITE_API Device {
   /// releases nothing, and its channels are in the state that Channel::close() leaves. Let the
   /// callbacks return and call close() again. If the last handle is destroyed instead, a background
   /// thread closes the device.
-  Status close(std::chrono::nanoseconds timeout = std::chrono::seconds(1));
+  Status close(std::chrono::nanoseconds timeout = std::chrono::seconds(1)) {
+    return internal::taken(fw_device_close(handle(), internal::to_ns(timeout)));
+  }
 
  private:
-  std::shared_ptr<device::DeviceState> state_;
+  fw_identity identity() const {
+    fw_identity known = {};
+    known.struct_size = sizeof(known);
+    fw_device_identity(handle(), &known);
+    return known;
+  }
+  Result<MemoryRegistration> register_as(ByteView memory, std::byte* start, int writable) {
+    fw_registration* registration = nullptr;
+    FARWRITE_RETURN_IF_ERROR(
+        internal::taken(fw_device_register(handle(), start, memory.size, writable, &registration)));
+    return MemoryRegistration(memory, registration);
+  }
+
+  std::shared_ptr<fw_device> handle_;
 };
 
-}  // namespace farwrite
+inline Result<Device> Device::open(const DeviceOptions& options) {
+  const internal::COptions given(options);
+  FARWRITE_RETURN_IF_ERROR(given.status());
+  fw_device* device = nullptr;
+  FARWRITE_RETURN_IF_ERROR(internal::taken(fw_device_open(given.get(), &device)));
+  return Device(device);
+}
+
+inline Endpoint Device::endpoint() const {
+  auto endpoint = Endpoint::parse(identity().endpoint);
+  return endpoint.ok() ? *std::move(endpoint) : Endpoint();  // the library wrote it
+}
+
+inline DeviceUuid Device::uuid() const {
+  const fw_identity known = identity();
+  DeviceUuid uuid;
+  std::memcpy(uuid.data(), known.uuid, uuid.size());
+  return uuid;
+}
+
+inline std::uint64_t Device::epoch() const { return identity().epoch; }
+
+inline Result<Channel> Device::connect(const Endpoint& peer, std::chrono::nanoseconds timeout) {
+  FARWRITE_RETURN_IF_ERROR(internal::refuse_zero("connect", "the host", peer.host));
+  fw_channel* channel = nullptr;
+  FARWRITE_RETURN_IF_ERROR(internal::taken(
+      fw_device_connect(handle(), peer.to_string().c_str(), internal::to_ns(timeout), &channel)));
+  return Channel(channel);
+}
+
+inline Result<Channel> Device::accept(std::chrono::nanoseconds timeout) {
+  fw_channel* channel = nullptr;
+  FARWRITE_RETURN_IF_ERROR(
+      internal::taken(fw_device_accept(handle(), internal::to_ns(timeout), &channel)));
+  return Channel(channel);
+}
+
+inline Result<MemoryRegion> Device::allocate(std::uint64_t bytes, MemoryKind kind) {
+  fw_region* region = nullptr;
+  FARWRITE_RETURN_IF_ERROR(
+      internal::taken(fw_device_region(handle(), bytes, kind.to_string().c_str(), &region)));
+  return MemoryRegion(region);
+}
+
+inline Status Device::publish(std::string_view name, const MemoryRegion& region,
+                              std::string_view description) {
+  FARWRITE_RETURN_IF_ERROR(internal::refuse_zero("publish", "the name", name));
+  FARWRITE_RETURN_IF_ERROR(internal::refuse_zero("publish", "the description", description));
+  return internal::taken(fw_device_publish(handle(), std::string(name).c_str(), region.handle(),
+                                           std::string(description).c_str()));
+}
+
+inline Status Device::unpublish(std::string_view name) {
+  FARWRITE_RETURN_IF_ERROR(internal::refuse_zero("unpublish", "the name", name));
+  return internal::taken(fw_device_unpublish(handle(), std::string(name).c_str()));
+}
+
+namespace internal {
+
+/// @private
+inline MemoryStats to_memory_stats(const fw_memory_stats& known) {
+  MemoryStats stats;
+  stats.limit = known.limit;
+  stats.reserved = known.reserved;
+  stats.used = known.used;
+  stats.peak_used = known.peak_used;
+  stats.segments = known.segments;
+  stats.refusals = known.refusals;
+  stats.held_back = known.held_back;
+  return stats;
+}
+
+}  // namespace internal
+
+inline DeviceStats Device::stats() const {
+  fw_device_counts known = {};
+  known.struct_size = sizeof(known);
+  fw_device_stats(handle(), &known);
+  DeviceStats stats;
+  stats.send = internal::to_memory_stats(known.send);
+  stats.receive = internal::to_memory_stats(known.receive);
+  stats.registrations = known.registrations;
+  stats.adapters.segments = known.adapter_segments;
+  stats.adapters.on_demand = known.adapter_on_demand;
+  stats.adapters.live = known.adapter_live;
+  stats.adapters.live_bytes = known.adapter_live_bytes;
+  stats.adapters.nanoseconds = known.adapter_nanoseconds;
+  stats.adapters.transfers = known.adapter_transfers;
+  stats.adapters.transfers_registered = known.adapter_registered;
+  stats.gpu.mappings = known.gpu_mappings;
+  stats.gpu.mapped_bytes = known.gpu_mapped_bytes;
+  stats.gpu.copies = known.gpu_copies;
+  stats.gpu.copied_bytes = known.gpu_copied_bytes;
+  stats.gpu.staged_bytes = known.gpu_staged_bytes;
+  stats.gpu.pins = known.gpu_pins;
+  stats.gpu.pinned_bytes = known.gpu_pinned_bytes;
+  stats.channels_opened = known.channels_opened;
+  stats.channels_open = known.channels_open;
+  stats.handshakes_refused = known.handshakes_refused;
+  stats.leases_held_by_peers = known.leases_held_by_peers;
+  stats.quarantined_bytes = known.quarantined_bytes;
+  const std::string lines = internal::whole_text([this](char* buffer, std::uint64_t capacity) {
+    return fw_device_choices(handle(), buffer, capacity);
+  });
+  for (std::size_t start = 0; start < lines.size();) {
+    const std::size_t end = std::min(lines.find('\n', start), lines.size());
+    stats.choices.push_back(lines.substr(start, end - start));
+    start = end + 1;
+  }
+  return stats;
+}
+
+FARWRITE_END

@@ -9,6 +9,7 @@
 #include "farwrite/copy.h"
 #include "farwrite/device.h"
 #include "farwrite/endpoint.h"
+#include "farwrite/gpu.h"
 #include "farwrite/memory_kind.h"
 #include "farwrite/options.h"
 #include "farwrite/region.h"

@@ -2,18 +2,17 @@
 /// MemoryKind: where memory lies, in the host's memory or on a GPU.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
+#include <charconv>
 #include <string>
 #include <string_view>
 
-#include "farwrite/export.h"
+#include "farwrite/internal/namespace.h"
 #include "farwrite/status.h"
 
-namespace farwrite {
+FARWRITE_BEGIN
 
 /// Where memory lies: in the host's memory, or on one of the GPUs that this process sees.
-class FARWRITE_API MemoryKind {
+class MemoryKind {
  public:
   /// The host's memory.
   constexpr MemoryKind() = default;
@@ -43,24 +42,27 @@ class FARWRITE_API MemoryKind {
   int ordinal_ = -1;
 };
 
-/// Opens the CUDA driver (libcuda.so.1), once for the process. From then on the local memory of
-/// Channel::write() and read() may lie on a GPU; all work that fills or reads it must be over when
-/// the call is made. The first allocation on a GPU, and the first region of a peer that lies on
-/// one, do the same.
-///
-/// kUnavailable without a driver or a GPU; the sentence says what is missing.
-FARWRITE_API Status use_cuda();
+inline Result<MemoryKind> MemoryKind::parse(std::string_view text) {
+  constexpr std::string_view kCuda = "cuda";
+  if (text == "host") return MemoryKind();
+  if (text == kCuda) return cuda(0);
+  int ordinal = -1;
+  if (text.substr(0, kCuda.size()) == kCuda && text.size() > kCuda.size() + 1 &&
+      text[kCuda.size()] == ':') {
+    const std::string_view digits = text.substr(kCuda.size() + 1);
+    const auto [end, error] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), ordinal);
+    if (error == std::errc() && end == digits.data() + digits.size() && digits[0] != '-') {
+      return cuda(ordinal);
+    }
+  }
+  return Status::error(StatusCode::kInvalidArgument, {"read a memory kind"},
+                       "\"" + std::string(text) + "\" is not a kind of memory",
+                       "use \"host\", \"cuda\" or \"cuda:0\"");
+}
 
-/// Where the memory at `address` lies. Host memory unless the CUDA driver has been opened.
-FARWRITE_API Result<MemoryKind> kind_of_memory(const void* address);
+inline std::string MemoryKind::to_string() const {
+  return on_gpu() ? "cuda:" + std::to_string(ordinal_) : "host";
+}
 
-/// Copies bytes between any two places of this process: as copy_bytes(), or by the GPU if either
-/// lies on one; then it returns when the GPU has reported the end.
-FARWRITE_API Status copy_memory(void* destination, const void* source, std::size_t bytes);
-
-/// Waits for all work that was queued on a stream of `gpu`. `stream` is a CUstream or cudaStream_t
-/// as a number; 1 is the legacy default stream, 2 that of this thread. Call it before a transfer of
-/// memory on which that stream still works. kInvalidArgument if `gpu` is not a GPU.
-FARWRITE_API Status wait_for_stream(MemoryKind gpu, std::uintptr_t stream);
-
-}  // namespace farwrite
+FARWRITE_END

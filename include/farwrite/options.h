@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "farwrite/endpoint.h"
+#include "farwrite/internal/namespace.h"
 #include "farwrite/token.h"
 
-namespace farwrite {
+FARWRITE_BEGIN
 
 /// A transport for bytes. The numbers are part of the wire protocol: never renumber.
 enum class FabricKind : std::uint8_t {
@@ -22,9 +23,26 @@ enum class FabricKind : std::uint8_t {
 };
 
 /// The name of the fabric: "shm".
-FARWRITE_API std::string_view to_string(FabricKind kind);
+inline std::string_view to_string(FabricKind kind) {
+  switch (kind) {
+    case FabricKind::kShm:
+      return "shm";
+    case FabricKind::kTcp:
+      return "tcp";
+    case FabricKind::kVerbs:
+      return "verbs";
+  }
+  return "unknown fabric";
+}
 /// The fabric of that name. kInvalidArgument for any other text.
-FARWRITE_API Result<FabricKind> parse_fabric(std::string_view name);
+inline Result<FabricKind> parse_fabric(std::string_view name) {
+  for (const FabricKind kind : {FabricKind::kShm, FabricKind::kTcp, FabricKind::kVerbs}) {
+    if (name == to_string(kind)) return kind;
+  }
+  return Status::error(StatusCode::kInvalidArgument, {"choose a fabric"},
+                       "\"" + std::string(name) + "\" is not a fabric",
+                       "use one of shm, tcp, verbs");
+}
 
 /// Which huge pages back the segments of a device.
 enum class HugePages : std::uint8_t {
@@ -33,9 +51,11 @@ enum class HugePages : std::uint8_t {
   kExplicit,     ///< hugetlbfs pages; an error if the machine has none reserved
 };
 
+#if defined(FARWRITE_LIBRARY)
 namespace fabric::verbs {
 class VerbsLibrary;  // src/fabric/verbs, another one in tests only
 }  // namespace fabric::verbs
+#endif
 
 /// The settings of the verbs fabric. docs/how-to/rdma.md explains when to change one.
 ///
@@ -69,14 +89,11 @@ struct VerbsOptions {
   /// Assumes that the data of a write lands in order. For tests of the tail flag.
   bool assume_data_in_order = false;
 
-  /// Replaces the machine's libibverbs and librdmacm; not owned.
+#if defined(FARWRITE_LIBRARY)
+  /// @private Replaces the machine's libibverbs and librdmacm; not owned.
   fabric::verbs::VerbsLibrary* library = nullptr;
+#endif
 };
-
-/// Sets the options that `text` names:
-/// "device=mlx5_0,gid_index=3,relaxed_ordering=off,chunk_bytes=64M". kInvalidArgument names the
-/// invalid setting and its fault, and then no option is set.
-FARWRITE_API Status set_verbs_options(std::string_view text, VerbsOptions& options);
 
 /// The settings of the tcp fabric.
 struct TcpOptions {
@@ -190,4 +207,4 @@ struct DeviceOptions {
   bool encrypt = false;
 };
 
-}  // namespace farwrite
+FARWRITE_END

@@ -3,104 +3,102 @@
 /// at the peer.
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
-#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "farwrite/bytes.h"
-#include "farwrite/completion.h"
-#include "farwrite/export.h"
+#include "farwrite/c_memory.h"
+#include "farwrite/internal/bridge.h"
+#include "farwrite/internal/namespace.h"
 #include "farwrite/memory_kind.h"
-#include "farwrite/options.h"
+#include "farwrite/region_types.h"
 #include "farwrite/status.h"
 
-namespace farwrite {
-
-class Channel;
-
-namespace device {
-class RegionState;
-class RemoteRegionState;
-}  // namespace device
-
-/// The longest name of a published region, in bytes.
-inline constexpr std::size_t kMaxNameBytes = 255;
-/// The longest description of a published region, in bytes.
-inline constexpr std::size_t kMaxDescriptionBytes = 1024;
-
-/// How a peer may use a region.
-enum class Access : std::uint8_t {
-  kRead = 1,   ///< read or alias it
-  kWrite = 2,  ///< write it
-};
-
-/// Identifies a device. It stays the same over restarts on the same endpoint of the same host; the
-/// epoch distinguishes the starts.
-using DeviceUuid = std::array<std::uint8_t, 16>;
-
-/// The key of a region in one fabric.
-struct FabricKey {
-  FabricKind fabric = FabricKind::kShm;  ///< the fabric that made the key
-  std::uint64_t key = 0;                 ///< each fabric defines its meaning
-};
+FARWRITE_BEGIN
 
 /// The data that a peer needs to reach a region. It is a value: copy, send and store it freely. A
-/// descriptor of an older epoch fails with kPeerRestarted and never reaches other memory.
-///
-/// Wire format, little-endian, version 1:
-///
-///      0  u16 version        2  u16 tail length      4  u8 access    5  3 zero bytes
-///      8  u8[16] device uuid 24 u64 epoch           32  u64 region id
-///      40 u64 offset         48 u64 length          56  tail: records {u16 type, u16 length,
-///      bytes}
-///
-/// Record type 1 is a fabric key {u8 fabric, 7 zero bytes, u64 key}. Record type 2 is the UUID of
-/// the GPU that has the memory {u8[16]}. Unknown types are skipped.
-struct FARWRITE_API RegionDescriptor {
-  static constexpr std::uint16_t kVersion = 1;     ///< version of the wire format
-  static constexpr std::size_t kPrefixBytes = 56;  ///< length of the part before the tail
-  static constexpr std::size_t kMaxBytes = 1024;   ///< longest wire format, in bytes
+/// descriptor of an older epoch fails with kPeerRestarted and never reaches other memory. What its
+/// bytes mean is written in docs/reference/protocol.md.
+class RegionDescriptor {
+ public:
+  static constexpr std::size_t kMaxBytes = FW_MAX_DESCRIPTOR_BYTES;  ///< longest, in bytes
 
-  DeviceUuid device_uuid{};       ///< the device that owns the region
-  std::uint64_t epoch = 0;        ///< the start of that device, see Device::epoch()
-  std::uint64_t region_id = 0;    ///< unique among the regions of one epoch
-  std::uint64_t offset = 0;       ///< position of the first byte in the registered segment
-  std::uint64_t length = 0;       ///< bytes
-  Access access = Access::kRead;  ///< how the peer may use the region
-  std::vector<FabricKey> keys;    ///< one for each fabric that reaches the region
-  /// The GPU that has the memory, by the UUID that the CUDA driver gives it; none: host memory.
-  std::optional<std::array<std::uint8_t, 16>> gpu;
+  RegionDescriptor() = default;
+  /// Keeps the bytes of a descriptor. kProtocolError for too many; Channel::open() checks the rest.
+  static Result<RegionDescriptor> from_bytes(ByteView bytes) {
+    if (bytes.size > kMaxBytes) {
+      return Status::error(StatusCode::kProtocolError, {"decode a descriptor"},
+                           "it is longer than " + std::to_string(kMaxBytes) + " bytes",
+                           "pass the bytes of a descriptor unchanged");
+    }
+    RegionDescriptor descriptor;
+    descriptor.bytes_.assign(bytes.data, bytes.data + bytes.size);
+    return descriptor;
+  }
+  /// At most kMaxBytes; empty for a default-constructed one, which no channel opens.
+  std::vector<std::byte> to_bytes() const { return bytes_; }
 
-  /// The wire format, at most kMaxBytes long.
-  std::vector<std::byte> to_bytes() const;
-  /// Parses the wire format. kVersionMismatch for an unknown version, kProtocolError for malformed
-  /// or truncated bytes.
-  static Result<RegionDescriptor> from_bytes(ByteView bytes);
+  /// @private What `write(buffer, capacity)` writes, as fw_region_describe() does.
+  template <typename Write>
+  static RegionDescriptor of(const Write& write) {
+    RegionDescriptor descriptor;
+    descriptor.bytes_.resize(kMaxBytes);
+    descriptor.bytes_.resize(write(descriptor.bytes_.data(), kMaxBytes));
+    return descriptor;
+  }
+
+ private:
+  std::vector<std::byte> bytes_;
 };
+
+namespace internal {
+
+/// @private Where memory lies, by what the C ABI says of it.
+inline MemoryKind kind_of(int gpu) { return gpu < 0 ? MemoryKind() : MemoryKind::cuda(gpu); }
+
+/// @private A peer's region, and what the owner said of it.
+struct OpenRemote {
+  explicit OpenRemote(Only<fw_remote> remote)
+      : handle(std::move(remote)), description(fw_remote_description(handle.get())) {}
+
+  const Only<fw_remote> handle;
+  const std::string description;
+};
+
+}  // namespace internal
 
 /// Local memory that peers can reach. It is a handle: copies share the region. The memory stays
 /// valid until the last handle is gone, and it is reused only when no peer can access it any more.
 /// The handle is thread-safe; the user synchronizes access to the bytes.
-class FARWRITE_API MemoryRegion {
+class MemoryRegion {
  public:
   MemoryRegion() = default;
-  /// @private Made by allocate() of a Device or a Channel.
-  explicit MemoryRegion(std::shared_ptr<device::RegionState> state) : state_(std::move(state)) {}
+  /// @private Made by allocate() of a Device or a Channel, takes the handle over.
+  explicit MemoryRegion(fw_region* handle) : handle_(internal::owned(handle, fw_region_release)) {}
+  /// @private
+  fw_region* handle() const { return handle_.get(); }
 
   /// False for a default-constructed handle. Such a handle allows no other call.
-  bool valid() const { return state_ != nullptr; }
+  bool valid() const { return handle_ != nullptr; }
   /// The first byte, 64-byte aligned; owned by the region. On a GPU: its device pointer.
-  std::byte* data() const;
-  std::size_t size() const;  ///< bytes
-  MemoryKind kind() const;   ///< where the memory lies
-  Access access() const;     ///< how peers may use the region
+  std::byte* data() const { return static_cast<std::byte*>(fw_region_data(handle_.get())); }
+  std::size_t size() const { return fw_region_bytes(handle_.get()); }  ///< bytes
+  /// Where the memory lies.
+  MemoryKind kind() const { return internal::kind_of(fw_region_gpu(handle_.get())); }
+  /// How peers may use the region.
+  Access access() const { return static_cast<Access>(fw_region_access(handle_.get())); }
   /// What a peer passes to Channel::open(). Valid for this epoch of the device.
-  RegionDescriptor descriptor() const;
+  RegionDescriptor descriptor() const {
+    return RegionDescriptor::of([this](void* buffer, std::uint64_t capacity) {
+      return fw_region_describe(handle_.get(), buffer, capacity);
+    });
+  }
 
   /// Ends the peers' access. A second close() is ok. Dropping the last handle also closes the
   /// region.
@@ -109,60 +107,70 @@ class FARWRITE_API MemoryRegion {
   /// means that the peer did not settle within `timeout`. The memory is then quarantined: it is not
   /// reused until the peer's death is proven or the peer settles. A region that peers read accepts
   /// no new lease, and its memory is not reused while earlier leases are held.
-  Status close(std::chrono::nanoseconds timeout = std::chrono::seconds(1));
+  Status close(std::chrono::nanoseconds timeout = std::chrono::seconds(1)) {
+    return internal::taken(fw_region_close(handle_.get(), internal::to_ns(timeout)));
+  }
 
  private:
-  friend class Device;
-  friend class Channel;
-  std::shared_ptr<device::RegionState> state_;
+  std::shared_ptr<fw_region> handle_;
 };
 
 /// A peer's region, opened through a channel. It is checked, mapped where the fabric maps memory,
 /// and leased, so that its owner cannot reuse the memory during a read. Copies share the lease. It
-/// is released when the last copy and the last Alias are gone.
-class FARWRITE_API RemoteRegion {
+/// is released when the last copy and the last Alias are gone. A channel that no handle of it holds
+/// any more stays open as long as one of its regions is held; close() ends it at once.
+class RemoteRegion {
  public:
   RemoteRegion() = default;
-  /// @private Made by Channel::lookup() and Channel::open().
-  explicit RemoteRegion(std::shared_ptr<device::RemoteRegionState> state)
-      : state_(std::move(state)) {}
+  /// @private Made by a Channel, takes the handle over.
+  explicit RemoteRegion(fw_remote* handle)
+      : open_(std::make_shared<internal::OpenRemote>(internal::only(handle, fw_remote_release))) {}
+  /// @private
+  fw_remote* handle() const { return open_ == nullptr ? nullptr : open_->handle.get(); }
 
   /// False for a default-constructed handle. Such a handle allows no other call.
-  bool valid() const { return state_ != nullptr; }
-  std::size_t size() const;  ///< bytes
-  Access access() const;     ///< how this side may use the region
+  bool valid() const { return open_ != nullptr; }
+  std::size_t size() const { return fw_remote_bytes(handle()); }  ///< bytes
+  /// How this side may use the region.
+  Access access() const { return static_cast<Access>(fw_remote_access(handle())); }
   /// Where the memory lies, as this process numbers its GPUs. Host memory until it is reached(),
   /// and over fabrics that do not map it.
-  MemoryKind kind() const;
-  const RegionDescriptor& descriptor() const;  ///< valid as long as this handle
+  MemoryKind kind() const { return internal::kind_of(fw_remote_gpu(handle())); }
+  /// What it was opened with.
+  RegionDescriptor descriptor() const {
+    return RegionDescriptor::of([this](void* buffer, std::uint64_t capacity) {
+      return fw_remote_describe(handle(), buffer, capacity);
+    });
+  }
   /// The description that the owner published; empty if the region was opened by descriptor.
-  const std::string& description() const;
+  const std::string& description() const { return open_->description; }
   /// False for lent memory whose first view may have to wait for the peer.
-  bool reached() const;
+  bool reached() const { return fw_remote_ready(handle()) != 0; }
 
  private:
-  friend class Channel;
-  friend Channel channel_of(const RemoteRegion& region);
-  std::shared_ptr<device::RemoteRegionState> state_;
+  std::shared_ptr<const internal::OpenRemote> open_;
 };
 
 /// A read-only view of the peer's bytes, without a copy. It holds the lease. It may outlive the
 /// channel and the peer. After the peer's death the bytes keep their last contents.
-class FARWRITE_API Alias {
+class Alias {
  public:
   Alias() = default;
-  /// @private Made by Channel::alias().
-  Alias(std::shared_ptr<device::RemoteRegionState> state, ByteView bytes)
-      : state_(std::move(state)), bytes_(bytes) {}
+  /// @private Made by Channel::alias(), takes the lease over.
+  Alias(const fw_slice& view, MemoryKind kind)
+      : lease_(internal::owned(view.lease, fw_lease_release)),
+        bytes_(view.data, view.bytes),
+        kind_(kind) {}
 
   /// Valid as long as a copy of this Alias. For memory on a GPU: a device pointer.
   const std::byte* data() const { return bytes_.data; }
   std::size_t size() const { return bytes_.size; }  ///< bytes
-  MemoryKind kind() const;                          ///< where the bytes lie; of none: the host
+  MemoryKind kind() const { return kind_; }         ///< where the bytes lie; of none: the host
 
  private:
-  std::shared_ptr<device::RemoteRegionState> state_;
+  std::shared_ptr<fw_lease> lease_;
   ByteView bytes_;
+  MemoryKind kind_;
 };
 
-}  // namespace farwrite
+FARWRITE_END

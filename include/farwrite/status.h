@@ -9,14 +9,18 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
-#include "farwrite/export.h"
+#include "farwrite/internal/namespace.h"
+#include "farwrite/internal/sentence.h"
 
-namespace farwrite {
+FARWRITE_BEGIN
 
 /// The kind of a failure, for programs. The numbers are part of the wire protocol: never renumber.
 enum class StatusCode : std::uint8_t {
@@ -44,7 +48,54 @@ enum class StatusCode : std::uint8_t {
 };
 
 /// The code in words: "out of range" for kOutOfRange. Stable, for logs and tests.
-FARWRITE_API std::string_view to_string(StatusCode code);
+inline std::string_view to_string(StatusCode code) {
+  switch (code) {
+    case StatusCode::kOk:
+      return "ok";
+    case StatusCode::kInvalidArgument:
+      return "invalid argument";
+    case StatusCode::kNotFound:
+      return "not found";
+    case StatusCode::kAlreadyExists:
+      return "already exists";
+    case StatusCode::kOutOfRange:
+      return "out of range";
+    case StatusCode::kPermissionDenied:
+      return "permission denied";
+    case StatusCode::kUnauthenticated:
+      return "unauthenticated";
+    case StatusCode::kResourceExhausted:
+      return "resource exhausted";
+    case StatusCode::kFailedPrecondition:
+      return "failed precondition";
+    case StatusCode::kUnavailable:
+      return "unavailable";
+    case StatusCode::kDeadlineExceeded:
+      return "deadline exceeded";
+    case StatusCode::kCancelled:
+      return "cancelled";
+    case StatusCode::kPeerDead:
+      return "peer dead";
+    case StatusCode::kPeerSilent:
+      return "peer silent";
+    case StatusCode::kPeerRestarted:
+      return "peer restarted";
+    case StatusCode::kVersionMismatch:
+      return "version mismatch";
+    case StatusCode::kProtocolError:
+      return "protocol error";
+    case StatusCode::kForked:
+      return "forked";
+    case StatusCode::kUnsupported:
+      return "unsupported";
+    case StatusCode::kInternal:
+      return "internal";
+    case StatusCode::kEndOfStream:
+      return "end of stream";
+  }
+  // A code from a newer peer: the sentence beside it still explains.
+  return "unknown";
+}
 
 /// Where an error happened. The sentence leaves out empty fields.
 struct ErrorContext {
@@ -54,7 +105,7 @@ struct ErrorContext {
 };
 
 /// Success, or a code and a sentence. Copyable; a copy is cheap when ok. Thread-compatible.
-class [[nodiscard]] FARWRITE_API Status {
+class [[nodiscard]] Status {
  public:
   Status() = default;  ///< success
   /// Takes the whole sentence. Status::error() builds one from its parts.
@@ -81,6 +132,42 @@ class [[nodiscard]] FARWRITE_API Status {
   StatusCode code_ = StatusCode::kOk;
   std::string message_;
 };
+
+inline Status Status::error(StatusCode code, const ErrorContext& where, std::string_view cause,
+                            std::string_view remedy) {
+  std::string sentence;
+  internal::append_word(sentence, "", where.operation);
+  internal::append_word(sentence, internal::towards(where.operation), where.peer);
+  internal::append_word(sentence, "over", where.fabric);
+  internal::append_clause(sentence, ": ", cause);
+  internal::append_clause(sentence, "; ", remedy);
+  return Status(code, std::move(sentence));
+}
+
+inline Status Status::system_error(StatusCode code, const ErrorContext& where,
+                                   std::string_view cause, int error_number,
+                                   std::string_view remedy) {
+  char buffer[128];
+  // GNU's strerror_r returns the text, which need not be in the buffer; strerror is not
+  // thread-safe.
+  const char* text = ::strerror_r(error_number, buffer, sizeof buffer);
+  std::string whole_cause(cause);
+  internal::append_clause(whole_cause, ": ", text);
+  whole_cause += " (errno " + std::to_string(error_number) + ")";
+  const bool says_little = code == StatusCode::kUnavailable || code == StatusCode::kInternal ||
+                           code == StatusCode::kProtocolError;
+  const std::string_view lack = internal::remedy_for_lack(error_number);
+  if (says_little && !lack.empty()) {
+    return error(StatusCode::kResourceExhausted, where, whole_cause, lack);
+  }
+  return error(code, where, whole_cause, remedy);
+}
+
+inline std::string Status::to_string() const {
+  std::string text(farwrite::to_string(code_));
+  internal::append_clause(text, ": ", message_);
+  return text;
+}
 
 /// A value, or the Status that explains why there is none. value() on an error aborts the process
 /// with the message: test ok() first.
@@ -124,7 +211,11 @@ class [[nodiscard]] Result {
 
 namespace internal {
 /// @private Ends the process with the sentence of `status`.
-[[noreturn]] FARWRITE_API void die_without_value(const Status& status);
+[[noreturn]] inline void die_without_value(const Status& status) {
+  std::fprintf(stderr, "farwrite: value() of a Result that holds an error: %s\n",
+               status.to_string().c_str());
+  std::abort();
+}
 }  // namespace internal
 
 template <typename T>
@@ -132,7 +223,7 @@ void Result<T>::require_value() const {
   if (!value_.has_value()) internal::die_without_value(status_);
 }
 
-}  // namespace farwrite
+FARWRITE_END
 
 /// Returns from the enclosing function if `expression` is not ok.
 #define FARWRITE_RETURN_IF_ERROR(expression)             \

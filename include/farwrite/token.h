@@ -7,14 +7,14 @@
 #include <string>
 #include <utility>
 
-#include "farwrite/export.h"
+#include "farwrite/internal/namespace.h"
 
-namespace farwrite {
+FARWRITE_BEGIN
 
 /// The secret that both sides of a connection must share. Some rules differ between the loopback
 /// (127.0.0.0/8, ::1) and other addresses: the address that the connecting side connects to
 /// decides.
-class FARWRITE_API Token {
+class Token {
  public:
   /// What the two sides of a connection must prove.
   enum class Kind : std::uint8_t {
@@ -52,4 +52,4 @@ class FARWRITE_API Token {
   std::string secret_;
 };
 
-}  // namespace farwrite
+FARWRITE_END

@@ -444,12 +444,13 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
         return self._closed
 
     def as_capsule(self) -> object:
-        """Return this channel for an extension module in C++, as a PyCapsule.
+        """Return this channel for an extension module in C or C++, as a PyCapsule.
 
-        The capsule's name is ``farwrite::Channel``. Its pointer is a ``farwrite::Channel *`` that
-        stays valid until the capsule is destroyed, and refers to this same channel. The capsule
-        keeps the channel and its device open. Build the module with this package's headers and link
-        it to its ``libfarwrite.so``.
+        The capsule's name is ``fw_channel``. Its pointer is a ``fw_channel *`` of the C ABI, which
+        is the capsule's own: do not release it. It refers to this same channel, and is valid until
+        the capsule is destroyed. The capsule keeps the channel and its device open. In C++,
+        ``farwrite::Channel(fw_channel_share(pointer))`` is the channel. Link the module to this
+        package's ``libfarwrite.so``.
         """
         return self._native.as_capsule(self._device)
 

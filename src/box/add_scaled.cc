@@ -2,7 +2,7 @@
 #include <string>
 
 #include "box/arithmetic.h"
-#include "farwrite/box.h"
+#include "box/box.h"
 
 namespace farwrite::box {
 

@@ -17,7 +17,7 @@
 
 #include <cstddef>
 
-#include "farwrite/box.h"
+#include "box/box.h"
 
 namespace farwrite::box {
 

@@ -18,7 +18,7 @@
 #include <cstdint>
 
 #include "box/arithmetic_paths.h"
-#include "farwrite/copy.h"
+#include "memory/copy.h"
 
 // A function that touches the memory of segments.
 #define FARWRITE_BOX_KERNEL FARWRITE_BOX_TARGET FARWRITE_BOX_UNCHECKED_RACE

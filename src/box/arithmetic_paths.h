@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "farwrite/box.h"
+#include "box/box.h"
 
 // For the functions that touch the memory of segments. Readers read that memory one-sided while a
 // change is made, and discard what they read when the sequence lock tells them to. ThreadSanitizer

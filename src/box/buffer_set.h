@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "box/segment_layout.h"
+#include "core/region.h"
+#include "device/device.h"
 #include "farwrite/bytes.h"
-#include "farwrite/device.h"
-#include "farwrite/region.h"
 #include "farwrite/status.h"
 
 namespace farwrite::box {

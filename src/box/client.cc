@@ -1,8 +1,8 @@
 #include <utility>
 
+#include "box/box.h"
 #include "box/client_state.h"
 #include "box/segment_state.h"
-#include "farwrite/box.h"
 
 namespace farwrite::box {
 namespace {

@@ -13,7 +13,7 @@
 #include "core/log.h"
 #include "core/mutex.h"
 #include "core/poll_until.h"
-#include "farwrite/copy.h"
+#include "memory/copy.h"
 
 namespace farwrite::box {
 namespace {

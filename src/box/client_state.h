@@ -11,14 +11,14 @@
 #include <string_view>
 #include <vector>
 
+#include "box/box.h"
 #include "box/messages.h"
 #include "core/deadline.h"
 #include "core/fork_guard.h"
 #include "core/gate.h"
 #include "core/mutex.h"
-#include "farwrite/box.h"
-#include "farwrite/channel.h"
-#include "farwrite/device.h"
+#include "device/channel.h"
+#include "device/device.h"
 
 namespace farwrite::box {
 

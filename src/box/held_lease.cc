@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "box/settled.h"
-#include "farwrite/copy.h"
+#include "memory/copy.h"
 
 namespace farwrite::box {
 

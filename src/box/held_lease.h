@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "box/segment_state.h"
+#include "device/channel.h"
 #include "farwrite/bytes.h"
-#include "farwrite/channel.h"
 #include "farwrite/status.h"
 #include "memory/forked_readers.h"
 

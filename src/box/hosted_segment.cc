@@ -7,7 +7,7 @@
 #include "box/arithmetic.h"
 #include "box/epoch.h"
 #include "core/mutex.h"
-#include "farwrite/copy.h"
+#include "memory/copy.h"
 
 namespace farwrite::box {
 namespace {

@@ -12,11 +12,11 @@
 #include <optional>
 #include <vector>
 
+#include "box/box.h"
 #include "box/buffer_set.h"
 #include "box/messages.h"
 #include "box/parallel_loop.h"
 #include "core/mutex.h"
-#include "farwrite/box.h"
 #include "farwrite/bytes.h"
 #include "farwrite/status.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "farwrite/device.h"
+#include "device/device.h"
 #include "farwrite/status.h"
 
 namespace farwrite::box {

@@ -11,10 +11,10 @@
 #include <string_view>
 #include <vector>
 
+#include "box/box.h"
 #include "core/fields.h"
-#include "farwrite/box.h"
+#include "core/region.h"
 #include "farwrite/bytes.h"
-#include "farwrite/region.h"
 #include "farwrite/status.h"
 
 namespace farwrite::box {

@@ -1,6 +1,7 @@
 #include <string>
 #include <utility>
 
+#include "box/box.h"
 #include "box/client_state.h"
 #include "box/held_lease.h"
 #include "box/segment_reader.h"
@@ -8,8 +9,7 @@
 #include "box/settled.h"
 #include "core/completion_state.h"
 #include "core/deadline.h"
-#include "farwrite/box.h"
-#include "farwrite/copy.h"
+#include "memory/copy.h"
 
 namespace farwrite::box {
 const SegmentInfo& Segment::info() const { return state_->info(); }

@@ -24,7 +24,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "farwrite/box.h"
+#include "box/box.h"
 
 namespace farwrite::box {
 

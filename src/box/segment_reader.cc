@@ -9,7 +9,7 @@
 #include "box/held_lease.h"
 #include "core/cpu_relax.h"
 #include "core/unchecked_reads.h"
-#include "farwrite/copy.h"
+#include "memory/copy.h"
 
 namespace farwrite::box {
 namespace {

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "box/box.h"
 #include "box/segment_state.h"
 #include "core/deadline.h"
-#include "farwrite/box.h"
 
 namespace farwrite::box {
 

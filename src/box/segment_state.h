@@ -8,11 +8,11 @@
 #include <set>
 #include <string>
 
+#include "box/box.h"
 #include "box/client_state.h"
 #include "box/segment_layout.h"
 #include "core/deadline.h"
 #include "core/mutex.h"
-#include "farwrite/box.h"
 
 namespace farwrite::box {
 

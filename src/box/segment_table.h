@@ -10,10 +10,10 @@
 #include <string_view>
 #include <vector>
 
+#include "box/box.h"
 #include "box/hosted_segment.h"
 #include "core/mutex.h"
-#include "farwrite/box.h"
-#include "farwrite/device.h"
+#include "device/device.h"
 #include "farwrite/status.h"
 
 namespace farwrite::box {

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "box/box.h"
 #include "box/server_state.h"
 #include "core/left_to_parent.h"
-#include "farwrite/box.h"
 
 namespace farwrite::box {
 

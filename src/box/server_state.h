@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "box/box.h"
 #include "box/parallel_loop.h"
 #include "box/segment_table.h"
 #include "box/session.h"
@@ -17,8 +18,7 @@
 #include "box/workspace.h"
 #include "core/fork_guard.h"
 #include "core/mutex.h"
-#include "farwrite/box.h"
-#include "farwrite/device.h"
+#include "device/device.h"
 
 namespace farwrite::box {
 

@@ -17,7 +17,7 @@
 #include "box/messages.h"
 #include "box/workspace.h"
 #include "core/mutex.h"
-#include "farwrite/channel.h"
+#include "device/channel.h"
 
 namespace farwrite::box {
 

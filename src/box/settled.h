@@ -4,8 +4,8 @@
 #include <memory>
 #include <string_view>
 
+#include "core/completion.h"
 #include "core/deadline.h"
-#include "farwrite/completion.h"
 #include "farwrite/status.h"
 
 namespace farwrite::box {

@@ -16,9 +16,9 @@
 #include <string_view>
 #include <vector>
 
-#include "farwrite/box.h"
+#include "box/box.h"
+#include "core/region.h"
 #include "farwrite/bytes.h"
-#include "farwrite/region.h"
 #include "farwrite/status.h"
 
 namespace farwrite::box {

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "core/mutex.h"
+#include "device/device.h"
 #include "farwrite/bytes.h"
-#include "farwrite/device.h"
 #include "farwrite/status.h"
 
 namespace farwrite::box {

@@ -149,21 +149,23 @@ fw_status* fw_segment_post(fw_segment* segment, const fw_change* change,
                               "there is no operation " + std::to_string(c.operation),
                               "use a number of fw_operation"));
   }
+  const bool exact = c.exact != 0;
   const bool takes_x = c.operation <= FW_AXPY || c.operation == FW_SWAP;
-  if (takes_x && c.memory == nullptr && c.x_key == 0) {
+  if (takes_x && c.memory == nullptr && c.x_key == 0 && !exact) {
     return to_c(Status::error(StatusCode::kInvalidArgument, {kOperation},
                               "memory is NULL and x_key is 0", "give one of them"));
   }
-  const auto update = segment->segment.post({.operation = static_cast<Operation>(c.operation),
-                                             .offset = c.offset,
-                                             .length = c.length == 0 ? Change::kWhole : c.length,
-                                             .factor = to_factor(c.factor),
-                                             .memory = {c.memory, c.memory_bytes},
-                                             .x_key = c.x_key,
-                                             .x_offset = c.x_offset,
-                                             .y_key = c.y_key,
-                                             .y_offset = c.y_offset,
-                                             .new_epoch = c.new_epoch != 0});
+  const auto update =
+      segment->segment.post({.operation = static_cast<Operation>(c.operation),
+                             .offset = c.offset,
+                             .length = c.length == 0 && !exact ? Change::kWhole : c.length,
+                             .factor = to_factor(c.factor),
+                             .memory = {c.memory, c.memory_bytes},
+                             .x_key = c.x_key,
+                             .x_offset = c.x_offset,
+                             .y_key = c.y_key,
+                             .y_offset = c.y_offset,
+                             .new_epoch = c.new_epoch != 0});
   if (update.done.settled()) {
     Status status = update.done.wait();
     if (!status.ok()) return to_c(std::move(status));
@@ -172,10 +174,10 @@ fw_status* fw_segment_post(fw_segment* segment, const fw_change* change,
   return nullptr;
 }
 
-uint64_t fw_segment_changed(const fw_completion* completion) {
-  if (completion == nullptr || completion->version == nullptr) return 0;
-  return completion->completion.done() && completion->completion.wait().ok() ? *completion->version
-                                                                             : 0;
+static_assert(FW_WHOLE == Change::kWhole);
+
+const uint64_t* fw_segment_changed(const fw_completion* completion) {
+  return completion == nullptr ? nullptr : completion->version.get();
 }
 
 fw_status* fw_segment_wait(const fw_segment* segment, uint64_t version, uint64_t epoch,
@@ -213,6 +215,14 @@ void fw_segment_cancel(const fw_segment* segment, uint64_t wait) {
   kept.cancel(wait);
 }
 
+fw_status* fw_segment_check_wait(const fw_segment* segment) {
+  if (fw_status* const refused =
+          refuse_null("wait for the server", {{"segment", segment != nullptr}})) {
+    return refused;
+  }
+  return to_c(segment->segment.check_wait());
+}
+
 fw_status* fw_segment_lease(const fw_segment* segment, uint64_t timeout_ns, fw_slice* slice,
                             fw_version_id* id) {
   if (fw_status* const refused = refuse_null(
@@ -227,7 +237,7 @@ fw_status* fw_segment_lease(const fw_segment* segment, uint64_t timeout_ns, fw_s
   return nullptr;
 }
 
-fw_status* fw_segment_view(const fw_segment* segment, fw_slice* slice) {
+fw_status* fw_segment_view(const fw_segment* segment, fw_slice* slice, fw_version_id* id) {
   if (fw_status* const refused = refuse_null(
           "view a segment", {{"segment", segment != nullptr}, {"slice", slice != nullptr}})) {
     return refused;
@@ -235,6 +245,7 @@ fw_status* fw_segment_view(const fw_segment* segment, fw_slice* slice) {
   const auto view = segment->segment.view();
   if (!view.ok()) return to_c(view.status());
   *slice = to_slice(view.value());
+  if (id != nullptr) *id = {view.value().epoch(), view.value().version()};
   return nullptr;
 }
 

@@ -180,14 +180,13 @@ fw_status* fw_channel_take(fw_channel* channel, uint64_t timeout_ns, fw_handler 
                                               {"taken", taken != nullptr}})) {
     return refused;
   }
-  farwrite::Channel kept = channel->channel;  // the handle may go with the callback
   std::optional<Notification> came;
   if (timeout_ns == 0) {
-    auto tried = kept.try_notification();
+    auto tried = channel->channel.try_notification();
     if (!tried.ok()) return to_c(tried.status());
     came = *std::move(tried);
   } else {
-    auto waited = kept.wait_notification(to_duration(timeout_ns));
+    auto waited = channel->channel.wait_notification(to_duration(timeout_ns));
     const bool late = waited.status().code() == StatusCode::kDeadlineExceeded;
     if (!waited.ok() && !late) return to_c(waited.status());
     if (!late) came = *std::move(waited);
@@ -195,7 +194,7 @@ fw_status* fw_channel_take(fw_channel* channel, uint64_t timeout_ns, fw_handler 
   *taken = came.has_value() ? 1 : 0;
   if (!came.has_value()) return nullptr;
   const fw_notification seen = to_c(*came);
-  on_notification(context, &seen);
+  on_notification(context, &seen);  // the handle may go with it
   return nullptr;
 }
 
@@ -354,6 +353,10 @@ fw_status* fw_channel_close(fw_channel* channel, uint64_t timeout_ns) {
                       status.code() == StatusCode::kDeadlineExceeded;
   if (!in_use && engine != nullptr && !forked) engine->close();
   return to_c(std::move(status));
+}
+
+fw_channel* fw_channel_share(const fw_channel* channel) {
+  return channel == nullptr ? nullptr : new fw_channel(*channel);
 }
 
 void fw_channel_release(fw_channel* channel) { delete channel; }

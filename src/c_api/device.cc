@@ -3,7 +3,8 @@
 
 #include "c_api/handles.h"
 #include "core/option_table.h"
-#include "farwrite/copy.h"
+#include "gpu/local_memory.h"
+#include "memory/copy.h"
 #include "memory/forked_readers.h"
 
 namespace {

@@ -13,17 +13,17 @@
 #include <tuple>
 #include <utility>
 
+#include "box/box.h"
 #include "core/fork_guard.h"
-#include "farwrite/box.h"
+#include "device/channel.h"
+#include "device/device.h"
+#include "device/registration.h"
 #include "farwrite/c_api.h"
-#include "farwrite/channel.h"
-#include "farwrite/device.h"
 #include "farwrite/memory_kind.h"
-#include "farwrite/registration.h"
 #include "farwrite/status.h"
-#include "farwrite/stream.h"
-#include "farwrite/tensor.h"
+#include "stream/stream.h"
 #include "transfer/engine.h"
+#include "transfer/tensor.h"
 
 struct fw_status {
   farwrite::Status status;
@@ -90,7 +90,6 @@ struct fw_streams {
 };
 
 struct fw_stream {
-  farwrite::stream::Streams kept;  // so that the stream goes on without fw_streams; empty if polled
   farwrite::stream::Stream stream;
 };
 

@@ -1,7 +1,7 @@
 // A segment's description, as C sees it.
 #pragma once
 
-#include "farwrite/box.h"
+#include "box/box.h"
 #include "farwrite/c_box.h"
 
 namespace farwrite::c_api {

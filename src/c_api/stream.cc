@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -66,15 +67,15 @@ std::vector<Slice> to_slices(const fw_slice* slices, std::uint64_t count) {
 }
 
 Stream::OnRead to_on_read(fw_on_read on_read, void* context) {
-  return [=](const Result<std::vector<Slice>>& read) {
+  return [=](Result<std::vector<Slice>> read) {
     if (!read.ok()) {
       const fw_status failed{read.status()};
       return on_read(context, &failed, nullptr, 0);
     }
     std::vector<fw_slice> slices;
     slices.reserve(read.value().size());
-    for (const Slice& slice : read.value()) {
-      slices.push_back({slice.bytes.data, slice.bytes.size, new fw_lease{slice.owner}});
+    for (Slice& slice : read.value()) {
+      slices.push_back({slice.bytes.data, slice.bytes.size, new fw_lease{std::move(slice.owner)}});
     }
     on_read(context, nullptr, slices.data(), slices.size());
   };
@@ -110,7 +111,7 @@ fw_status* fw_streams_open(fw_streams* streams, uint64_t number, fw_stream** str
   }
   auto opened = streams->streams.open(number);
   if (!opened.ok()) return to_c(opened.status());
-  *stream = new fw_stream{streams->polled ? Streams() : streams->streams, *std::move(opened)};
+  *stream = new fw_stream{*std::move(opened)};
   return nullptr;
 }
 
@@ -230,11 +231,14 @@ fw_status* fw_stream_finish(fw_stream* stream, fw_done done, void* context) {
 void fw_stream_abort(fw_stream* stream, int code, const char* reason) {
   if (stream == nullptr) return;
   const bool known = code > 0 && code <= static_cast<int>(StatusCode::kEndOfStream);
-  const bool said = reason != nullptr && *reason != '\0';
+  const StatusCode why = known ? static_cast<StatusCode>(code) : StatusCode::kCancelled;
+  const std::string_view said = reason == nullptr ? "" : reason;
+  const bool is_sentence = said.find(": ") < said.rfind("; ") && said.rfind("; ") != said.npos;
   fw_stream held = *stream;
-  held.stream.abort(Status::error(known ? static_cast<StatusCode>(code) : StatusCode::kCancelled,
-                                  {"use a stream"}, said ? reason : "its program has aborted it",
-                                  "open another stream"));
+  held.stream.abort(is_sentence ? Status(why, std::string(said))
+                                : Status::error(why, {"use a stream"},
+                                                said.empty() ? "its program has aborted it" : said,
+                                                "open another stream"));
 }
 
 void fw_stream_release(fw_stream* stream) { delete stream; }

@@ -4,12 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "farwrite/box.h"
-#include "farwrite/channel.h"
-#include "farwrite/device.h"
-#include "farwrite/stream.h"
-#include "farwrite/tensor.h"
-
 namespace farwrite::core {
 namespace {
 

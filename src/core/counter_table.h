@@ -6,23 +6,12 @@
 #include <span>
 #include <string_view>
 
-#include "farwrite/export.h"
-
-namespace farwrite {
-struct MemoryStats;
-struct AdapterStats;
-struct GpuStats;
-struct DeviceStats;
-struct ChannelStats;
-struct TensorStats;
-namespace box {
-struct ClientStats;
-struct ServerStats;
-}  // namespace box
-namespace stream {
-struct Stats;
-}
-}  // namespace farwrite
+#include "core/export.h"
+#include "farwrite/box_types.h"
+#include "farwrite/channel_types.h"
+#include "farwrite/device_types.h"
+#include "farwrite/stream_types.h"
+#include "farwrite/tensor_types.h"
 
 namespace farwrite::core {
 

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "farwrite/export.h"
+#include "core/export.h"
 #include "farwrite/status.h"
 
 namespace farwrite::core {

@@ -9,7 +9,7 @@
 #include <functional>
 #include <string_view>
 
-#include "farwrite/export.h"
+#include "core/export.h"
 #include "farwrite/status.h"
 
 namespace farwrite::core {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <type_traits>
 
-#include "farwrite/completion.h"
+#include "farwrite/timeout.h"
 
 namespace farwrite::core {
 namespace {

@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/export.h"
 #include "farwrite/options.h"
 
 namespace farwrite::core {

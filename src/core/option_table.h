@@ -7,8 +7,18 @@
 #include <span>
 #include <string_view>
 
+#include "core/export.h"
 #include "core/option.h"
 #include "farwrite/status.h"
+
+namespace farwrite {
+
+// Sets the options that `text` names:
+// "device=mlx5_0,gid_index=3,relaxed_ordering=off,chunk_bytes=64M". kInvalidArgument names the
+// invalid setting and its fault, and then no option is set.
+FARWRITE_API Status set_verbs_options(std::string_view text, VerbsOptions& options);
+
+}  // namespace farwrite
 
 namespace farwrite::core {
 

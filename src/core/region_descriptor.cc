@@ -1,8 +1,9 @@
+#include "core/region_descriptor.h"
+
 #include <array>
 #include <string>
 
 #include "core/fields.h"
-#include "farwrite/region.h"
 
 namespace farwrite {
 namespace {

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-#include "farwrite/export.h"
+#include "core/export.h"
 #include "farwrite/status.h"
 
 // OpenSSL's own names for its opaque types.

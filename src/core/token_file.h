@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "farwrite/export.h"
+#include "core/export.h"
 #include "farwrite/status.h"
 
 namespace farwrite::core {

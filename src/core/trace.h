@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "farwrite/export.h"
+#include "core/export.h"
 #include "farwrite/status.h"
 
 namespace farwrite::core {

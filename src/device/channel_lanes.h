@@ -17,12 +17,12 @@
 #include <vector>
 
 #include "core/deadline.h"
+#include "device/channel.h"
 #include "device/channel_life.h"
 #include "device/channel_link.h"
 #include "device/notification_inbox.h"
 #include "device/poller.h"
 #include "fabric/fabric.h"
-#include "farwrite/channel.h"
 #include "farwrite/status.h"
 
 namespace farwrite::device {

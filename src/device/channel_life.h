@@ -17,7 +17,7 @@
 
 #include "core/deadline.h"
 #include "core/mutex.h"
-#include "farwrite/channel.h"
+#include "device/channel.h"
 #include "farwrite/status.h"
 
 namespace farwrite::device {

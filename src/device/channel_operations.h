@@ -8,7 +8,9 @@
 #include <memory>
 #include <string>
 
+#include "core/completion.h"
 #include "core/gate.h"
+#include "device/channel.h"
 #include "device/channel_lanes.h"
 #include "device/channel_life.h"
 #include "device/channel_link.h"
@@ -16,8 +18,6 @@
 #include "device/pending_operations.h"
 #include "fabric/fabric.h"
 #include "fabric/notified_writes.h"
-#include "farwrite/channel.h"
-#include "farwrite/completion.h"
 
 namespace farwrite::device {
 

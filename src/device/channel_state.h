@@ -20,6 +20,7 @@
 #include "core/counter.h"
 #include "core/gate.h"
 #include "core/inside.h"
+#include "device/channel.h"
 #include "device/channel_extension.h"
 #include "device/channel_lanes.h"
 #include "device/channel_life.h"
@@ -39,7 +40,6 @@
 #include "device/remote_leases.h"
 #include "device/remote_region_state.h"
 #include "fabric/fabric.h"
-#include "farwrite/channel.h"
 #include "memory/arena.h"
 #include "memory/held_back.h"
 

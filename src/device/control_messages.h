@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "core/region.h"
 #include "farwrite/bytes.h"
-#include "farwrite/region.h"
 #include "farwrite/status.h"
 
 namespace farwrite::device {

@@ -18,6 +18,7 @@
 #include "core/mutex.h"
 #include "core/tcp_socket.h"
 #include "device/channel_state.h"
+#include "device/device.h"
 #include "device/handshake.h"
 #include "device/metrics.h"
 #include "device/name_table.h"
@@ -25,7 +26,6 @@
 #include "device/region_state.h"
 #include "device/secrets.h"
 #include "fabric/fabric.h"
-#include "farwrite/device.h"
 #include "memory/arena.h"
 #include "memory/quota.h"
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "core/event_loop.h"
+#include "core/export.h"
 #include "fabric/fabric.h"
-#include "farwrite/export.h"
 #include "farwrite/options.h"
 #include "farwrite/status.h"
 

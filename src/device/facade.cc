@@ -1,10 +1,10 @@
 // The public handles: each call goes to the state behind it.
 #include <utility>
 
+#include "device/channel.h"
 #include "device/channel_state.h"
+#include "device/device.h"
 #include "device/device_state.h"
-#include "farwrite/channel.h"
-#include "farwrite/device.h"
 
 namespace farwrite {
 

@@ -25,11 +25,11 @@
 
 #include "core/byte_stream.h"
 #include "core/deadline.h"
+#include "core/region.h"
+#include "device/channel.h"
 #include "fabric/fabric.h"
-#include "farwrite/channel.h"
 #include "farwrite/endpoint.h"
 #include "farwrite/options.h"
-#include "farwrite/region.h"
 #include "farwrite/status.h"
 
 namespace farwrite::device {

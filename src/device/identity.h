@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
+#include "core/region.h"
 #include "farwrite/endpoint.h"
-#include "farwrite/region.h"
 
 namespace farwrite::device {
 

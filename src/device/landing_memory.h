@@ -10,10 +10,10 @@
 
 #include "core/deadline.h"
 #include "core/mutex.h"
+#include "core/region.h"
 #include "device/channel_link.h"
 #include "device/region_memory.h"
 #include "device/region_state.h"
-#include "farwrite/region.h"
 #include "farwrite/status.h"
 #include "memory/arena.h"
 

@@ -7,11 +7,11 @@
 #include <memory>
 #include <utility>
 
+#include "core/completion.h"
 #include "device/channel_records.h"
 #include "device/control_messages.h"
 #include "device/remote_leases.h"
 #include "fabric/operation.h"
-#include "farwrite/completion.h"
 
 namespace farwrite::device {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "farwrite/channel.h"
-#include "farwrite/device.h"
+#include "device/channel.h"
+#include "device/device.h"
 #include "farwrite/options.h"
 
 namespace farwrite::device {

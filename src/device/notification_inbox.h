@@ -16,9 +16,9 @@
 #include "core/inside.h"
 #include "core/mutex.h"
 #include "core/unique_fd.h"
+#include "device/channel.h"
 #include "device/mode_lock.h"
 #include "fabric/fabric.h"
-#include "farwrite/channel.h"
 #include "farwrite/status.h"
 
 namespace farwrite::device {

@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "core/counter.h"
+#include "device/channel.h"
 #include "fabric/operation.h"
-#include "farwrite/channel.h"
 
 namespace farwrite::device {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "farwrite/completion.h"
+#include "core/completion.h"
 #include "farwrite/options.h"
 
 namespace farwrite::device {

@@ -8,12 +8,12 @@
 #include <string>
 #include <utility>
 
+#include "device/channel.h"
 #include "device/control_messages.h"
 #include "device/landing_memory.h"
 #include "device/lease_table.h"
 #include "device/name_table.h"
 #include "device/parked_lookups.h"
-#include "farwrite/channel.h"
 #include "farwrite/status.h"
 
 namespace farwrite::device {

@@ -10,8 +10,8 @@
 
 #include "core/fork_guard.h"
 #include "core/mutex.h"
+#include "core/region.h"
 #include "device/region_memory.h"
-#include "farwrite/region.h"
 #include "farwrite/status.h"
 
 namespace farwrite::device {

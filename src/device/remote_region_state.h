@@ -10,8 +10,8 @@
 
 #include "core/deadline.h"
 #include "core/mutex.h"
+#include "core/region.h"
 #include "fabric/fabric.h"
-#include "farwrite/region.h"
 #include "farwrite/status.h"
 #include "memory/forked_readers.h"
 

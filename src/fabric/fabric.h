@@ -15,7 +15,7 @@
 #include "fabric/attach_request.h"
 #include "fabric/capabilities.h"
 #include "fabric/link.h"
-#include "farwrite/device.h"
+#include "farwrite/device_types.h"
 #include "farwrite/options.h"
 #include "farwrite/status.h"
 #include "memory/segment.h"

@@ -1,8 +1,8 @@
 // Lane: an ordered stream of notifications, and the writes and reads beside them.
 #pragma once
 
+#include "core/completion.h"
 #include "fabric/operation.h"
-#include "farwrite/completion.h"
 
 namespace farwrite::fabric {
 

@@ -5,10 +5,10 @@
 #include <memory>
 
 #include "core/deadline.h"
+#include "core/region_descriptor.h"
 #include "fabric/capabilities.h"
 #include "fabric/lane.h"
 #include "fabric/operation.h"
-#include "farwrite/region.h"
 #include "farwrite/status.h"
 #include "memory/segment.h"
 

@@ -5,9 +5,9 @@
 #include <memory>
 #include <utility>
 
+#include "core/completion.h"
 #include "core/completion_state.h"
 #include "core/mutex.h"
-#include "farwrite/completion.h"
 
 namespace farwrite::fabric {
 

@@ -5,21 +5,7 @@
 #include "core/mutex.h"
 #include "core/with_memory.h"
 
-namespace farwrite {
-
-std::string_view to_string(NotificationLowering lowering) {
-  switch (lowering) {
-    case NotificationLowering::kImmediate:
-      return "immediate";
-    case NotificationLowering::kFlushAndMessage:
-      return "flush and message";
-    case NotificationLowering::kTailFlag:
-      return "tail flag";
-  }
-  return "unknown lowering";
-}
-
-namespace fabric {
+namespace farwrite::fabric {
 namespace {
 
 // Calls `next` with the outcome of `completion`, now or later.
@@ -209,5 +195,4 @@ Status NotifiedWrites::take_lost_write() {
   return std::exchange(lost_write_, Status());
 }
 
-}  // namespace fabric
-}  // namespace farwrite
+}  // namespace farwrite::fabric

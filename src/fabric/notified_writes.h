@@ -22,7 +22,7 @@
 #include "core/mutex.h"
 #include "fabric/fabric.h"
 #include "fabric/outbox.h"
-#include "farwrite/channel.h"
+#include "farwrite/channel_types.h"
 #include "farwrite/status.h"
 
 namespace farwrite::fabric {

@@ -7,8 +7,9 @@
 #include <cstdint>
 #include <memory>
 
+#include "core/notification.h"
 #include "farwrite/bytes.h"
-#include "farwrite/channel.h"
+#include "farwrite/channel_types.h"
 #include "gpu/gpu.h"
 
 namespace farwrite::fabric {

@@ -20,10 +20,10 @@
 #include <string_view>
 #include <utility>
 
+#include "core/completion.h"
 #include "core/completion_state.h"
 #include "core/counter.h"
 #include "core/mutex.h"
-#include "farwrite/completion.h"
 #include "farwrite/status.h"
 
 namespace farwrite::fabric {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "farwrite/export.h"
+#include "core/export.h"
 
 namespace farwrite::fabric {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/counter.h"
-#include "farwrite/device.h"
+#include "farwrite/device_types.h"
 
 namespace farwrite::gpu {
 

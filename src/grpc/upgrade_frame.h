@@ -16,7 +16,7 @@
 #include <string>
 
 #include "farwrite/bytes.h"
-#include "farwrite/region.h"
+#include "farwrite/region_types.h"
 #include "farwrite/status.h"
 
 namespace farwrite::grpc {

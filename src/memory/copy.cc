@@ -10,6 +10,8 @@
 #include <string>
 
 #include "core/log.h"
+#include "gpu/gpu.h"
+#include "gpu/gpu_copy.h"
 #include "memory/copy_families.h"
 
 namespace farwrite::memory {
@@ -172,6 +174,20 @@ void copy_bytes(void* destination, const void* source, std::size_t bytes) {
     return;
   }
   probe_copy_kernels().function(destination, source, bytes);
+}
+
+Status copy_memory(void* destination, const void* source, std::size_t bytes) {
+  if (bytes == 0) return Status();
+  constexpr std::string_view kOperation = "copy";
+  auto from = gpu::gpu_of(source);
+  if (!from.ok()) return from.status();
+  auto to = gpu::gpu_of(destination);
+  if (!to.ok()) return to.status();
+  FARWRITE_RETURN_IF_ERROR(gpu::check_one_gpu(*from, *to, kOperation));
+  const gpu::Gpu* const gpu = *from != nullptr ? *from : *to;
+  if (gpu != nullptr) return gpu::copy(*gpu, destination, source, bytes, kOperation);
+  copy_bytes(destination, source, bytes);
+  return Status();
 }
 
 }  // namespace farwrite

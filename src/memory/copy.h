@@ -1,14 +1,25 @@
-// The library's own part of farwrite/copy.h: the choice of a kernel.
+// Copies of memory of the library: what each does is written in farwrite/copy.h.
 #pragma once
 
 #include <cstddef>
+#include <string_view>
 #include <vector>
 
-#include "farwrite/copy.h"
-#include "farwrite/export.h"
+#include "core/export.h"
+#include "farwrite/copy_types.h"
 #include "farwrite/status.h"
 
-namespace farwrite::memory {
+namespace farwrite {
+
+FARWRITE_API void copy_bytes(void* destination, const void* source, std::size_t bytes);
+
+FARWRITE_API std::vector<CopyKernel> copy_kernels();
+
+FARWRITE_API const CopyKernel& probe_copy_kernels();
+
+FARWRITE_API Status copy_memory(void* destination, const void* source, std::size_t bytes);
+
+namespace memory {
 
 // kInvalidArgument if FARWRITE_COPY_KERNEL is set to no kernel that this CPU can run. Probes none.
 FARWRITE_API Status check_copy_kernel_variable();
@@ -18,4 +29,5 @@ FARWRITE_API Status check_copy_kernel_variable();
 // too busy.
 std::size_t fastest_kernel(const std::vector<CopyKernel>& kernels);
 
-}  // namespace farwrite::memory
+}  // namespace memory
+}  // namespace farwrite

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "farwrite/copy.h"
+#include "memory/copy.h"
 
 namespace farwrite::memory {
 

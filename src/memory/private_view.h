@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "core/export.h"
 #include "farwrite/bytes.h"
-#include "farwrite/export.h"
 #include "farwrite/status.h"
 
 namespace farwrite::memory {

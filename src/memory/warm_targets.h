@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "farwrite/copy.h"
+#include "memory/copy.h"
 
 namespace farwrite::memory {
 

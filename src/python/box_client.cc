@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "farwrite/box.h"
-#include "farwrite/copy.h"
+#include "box/box.h"
+#include "memory/copy.h"
 #include "memory/private_view.h"
 #include "python/box_segment.h"
 #include "python/counters.h"

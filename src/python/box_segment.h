@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <variant>
 
-#include "farwrite/box.h"
+#include "box/box.h"
 
 namespace farwrite::python {
 

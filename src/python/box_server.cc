@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "farwrite/box.h"
+#include "box/box.h"
 #include "python/counters.h"
 #include "python/errors.h"
 #include "python/held.h"

@@ -1,4 +1,4 @@
-#include "farwrite/channel.h"
+#include "device/channel.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "c_api/handles.h"
 #include "python/callback.h"
 #include "python/counters.h"
 #include "python/cuda_bytes.h"
@@ -208,17 +209,17 @@ void close_channel(Link& channel, std::optional<double> timeout) {
   raise_if_error(without_gil([&] { return channel->close(limit); }));
 }
 
-// A capsule points to this: a Channel of its own, and the device that the capsule keeps open.
-struct Exported : Channel {
+// A capsule points to this: a handle of its own, and the device that the capsule keeps open.
+struct Exported : fw_channel {
   nb::object device;
 };
 
 nb::capsule as_capsule(const Link& channel, nb::object device) {
-  Channel* const exported = new Exported{{*channel}, std::move(device)};
-  return nb::capsule(exported, "farwrite::Channel", [](void* pointer) noexcept {
-    auto* const held = static_cast<Exported*>(static_cast<Channel*>(pointer));
+  fw_channel* const exported = new Exported{{.channel = *channel}, std::move(device)};
+  return nb::capsule(exported, "fw_channel", [](void* pointer) noexcept {
+    auto* const held = static_cast<Exported*>(static_cast<fw_channel*>(pointer));
     {  // without the GIL, and before the device
-      const Link last(std::move(static_cast<Channel&>(*held)));
+      const Link last(std::move(held->channel));
     }
     delete held;
   });

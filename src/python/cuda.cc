@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "farwrite/memory_kind.h"
+#include "gpu/local_memory.h"
 #include "python/cuda_bytes.h"
 #include "python/dlpack_type.h"
 #include "python/dlpack_view.h"

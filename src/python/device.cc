@@ -1,4 +1,4 @@
-#include "farwrite/device.h"
+#include "device/device.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>

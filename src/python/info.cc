@@ -8,8 +8,8 @@
 #include "core/tls_library.h"
 #include "device/fabrics.h"
 #include "fabric/topology.h"
-#include "farwrite/copy.h"
 #include "farwrite/options.h"
+#include "memory/copy.h"
 #include "python/gil.h"
 #include "python/module.h"
 

@@ -4,17 +4,17 @@
 
 #include <string>
 
+#include "box/box.h"
 #include "core/counter_table.h"
 #include "core/log.h"
 #include "core/trace.h"
-#include "farwrite/box.h"
-#include "farwrite/channel.h"
-#include "farwrite/device.h"
-#include "farwrite/tensor.h"
+#include "device/channel.h"
+#include "device/device.h"
 #include "python/errors.h"
 #include "python/gil.h"
 #include "python/module.h"
 #include "tensorflow/stats/counter_table.h"
+#include "transfer/tensor.h"
 
 namespace farwrite::python {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
-#include "farwrite/device.h"
+#include "device/device.h"
 
 namespace farwrite::python {
 

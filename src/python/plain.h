@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "farwrite/region.h"
+#include "core/region.h"
 #include "python/held.h"
 
 namespace farwrite::python {

@@ -1,4 +1,4 @@
-#include "farwrite/region.h"
+#include "core/region.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>

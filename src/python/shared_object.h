@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "farwrite/completion.h"
+#include "core/completion.h"
 #include "python/gil.h"
 
 namespace farwrite::python {

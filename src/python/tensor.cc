@@ -1,4 +1,4 @@
-#include "farwrite/tensor.h"
+#include "transfer/tensor.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>

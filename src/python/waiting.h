@@ -12,9 +12,9 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/completion.h"
 #include "core/fork_guard.h"
 #include "core/mutex.h"
-#include "farwrite/completion.h"
 #include "farwrite/status.h"
 #include "python/errors.h"
 #include "python/gil.h"

@@ -14,7 +14,7 @@
 
 #include "farwrite/bytes.h"
 #include "farwrite/status.h"
-#include "farwrite/stream.h"
+#include "stream/stream.h"
 
 namespace farwrite::stream {
 

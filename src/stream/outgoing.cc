@@ -9,7 +9,7 @@
 
 #include "core/fields.h"
 #include "core/mutex.h"
-#include "farwrite/copy.h"
+#include "memory/copy.h"
 #include "stream/data_pattern.h"
 #include "stream/data_writer.h"
 

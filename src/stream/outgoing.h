@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "core/mutex.h"
-#include "farwrite/stream.h"
 #include "stream/one_at_a_time.h"
+#include "stream/stream.h"
 #include "stream/stream_link.h"
 
 namespace farwrite::stream {

@@ -1,4 +1,4 @@
-#include "farwrite/stream.h"
+#include "stream/stream.h"
 
 #include <utility>
 

@@ -10,9 +10,9 @@
 #include <thread>
 
 #include "core/mutex.h"
-#include "farwrite/channel.h"
-#include "farwrite/device.h"
-#include "farwrite/stream.h"
+#include "device/channel.h"
+#include "device/device.h"
+#include "stream/stream.h"
 #include "stream/stream_frame.h"
 
 namespace farwrite::stream {

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "core/mutex.h"
-#include "farwrite/stream.h"
+#include "stream/stream.h"
 #include "stream/stream_link.h"
 
 namespace farwrite::stream {

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <memory>
 
-#include "farwrite/stream.h"
 #include "stream/incoming.h"
 #include "stream/outgoing.h"
+#include "stream/stream.h"
 
 namespace farwrite::stream {
 

@@ -9,7 +9,7 @@
 
 #include "core/fork_guard.h"
 #include "core/mutex.h"
-#include "farwrite/stream.h"
+#include "stream/stream.h"
 #include "stream/stream_link.h"
 #include "stream/stream_probe.h"
 #include "stream/stream_state.h"

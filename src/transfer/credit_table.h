@@ -16,7 +16,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "farwrite/channel.h"
+#include "device/channel.h"
 #include "transfer/records.h"
 
 namespace farwrite::transfer {

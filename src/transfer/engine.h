@@ -27,7 +27,7 @@
 #include "core/deadline.h"
 #include "core/fork_guard.h"
 #include "core/mutex.h"
-#include "farwrite/channel.h"
+#include "device/channel.h"
 #include "memory/held_back.h"
 #include "transfer/credit_table.h"
 #include "transfer/landed_tensor.h"

@@ -17,7 +17,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "farwrite/region.h"
+#include "core/region.h"
 #include "transfer/slot.h"
 
 namespace farwrite::transfer {

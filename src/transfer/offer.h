@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "core/mutex.h"
-#include "farwrite/channel.h"
-#include "farwrite/tensor.h"
+#include "device/channel.h"
 #include "transfer/received.h"
 #include "transfer/records.h"
+#include "transfer/tensor.h"
 
 namespace farwrite::transfer {
 

@@ -18,12 +18,12 @@
 
 #include "core/deadline.h"
 #include "core/mutex.h"
+#include "device/channel.h"
 #include "device/channel_extension.h"
 #include "fabric/notified_writes.h"
-#include "farwrite/channel.h"
-#include "farwrite/tensor.h"
 #include "transfer/engine.h"
 #include "transfer/records.h"
+#include "transfer/tensor.h"
 
 namespace farwrite::transfer {
 

@@ -5,10 +5,10 @@
 #include <memory>
 #include <utility>
 
-#include "farwrite/completion.h"
-#include "farwrite/region.h"
-#include "farwrite/tensor.h"
+#include "core/completion.h"
+#include "core/region.h"
 #include "transfer/landed_tensor.h"
+#include "transfer/tensor.h"
 
 namespace farwrite::transfer {
 

@@ -14,10 +14,10 @@
 #include "core/counter.h"
 #include "core/fork_guard.h"
 #include "core/mutex.h"
-#include "farwrite/tensor.h"
 #include "transfer/offer.h"
 #include "transfer/port.h"
 #include "transfer/sequence.h"
+#include "transfer/tensor.h"
 
 namespace farwrite::transfer {
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "farwrite/channel.h"
+#include "device/channel.h"
 #include "transfer/records.h"
 
 namespace farwrite::transfer {

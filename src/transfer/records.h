@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "core/fields.h"
+#include "core/region.h"
 #include "farwrite/bytes.h"
-#include "farwrite/region.h"
 #include "farwrite/status.h"
-#include "farwrite/tensor.h"
 #include "transfer/slot.h"
+#include "transfer/tensor.h"
 
 namespace farwrite::transfer {
 

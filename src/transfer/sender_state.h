@@ -12,9 +12,9 @@
 #include "core/deadline.h"
 #include "core/fork_guard.h"
 #include "core/mutex.h"
-#include "farwrite/device.h"
-#include "farwrite/tensor.h"
+#include "device/device.h"
 #include "transfer/port.h"
+#include "transfer/tensor.h"
 
 namespace farwrite::transfer {
 

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "farwrite/channel.h"
+#include "device/channel.h"
 #include "transfer/slot_head.h"
 
 namespace farwrite::transfer {

@@ -1,5 +1,5 @@
 // The public handles: each call goes to the state behind it.
-#include "farwrite/tensor.h"
+#include "transfer/tensor.h"
 
 #include <utility>
 

@@ -135,7 +135,7 @@ TEST_P(BoxDelayedRead, OfASlotThatAWriteFilledGetsWhatThatWrote) {
   expect_right_bytes(Consistency::kChunk);
 }
 
-FARWRITE_EVERY_FABRIC(BoxDelayedRead);
+FARWRITE_EVERY_FABRIC_INSIDE(BoxDelayedRead);
 
 }  // namespace
 }  // namespace farwrite::box

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "conformance/conformance.h"
-#include "farwrite/box.h"
 
 namespace farwrite::box {
 

@@ -1,6 +1,8 @@
 // The fixture of the conformance suite: one text, every fabric.
 //
-// A test sees the public API only and must hold on every fabric, so it states the contract. Time is
+// A test uses only what the public interface has and must hold on every fabric, so it states the
+// contract. It is compiled twice: with the library's classes, and in the suite `interface` as a
+// program compiles them (interface.h). Time is
 // never measured; kHang bounds what would otherwise hang.
 #pragma once
 
@@ -16,9 +18,11 @@
 #include <utility>
 #include <vector>
 
-#include "farwrite/farwrite.h"
+#include "conformance/interface.h"
+#if defined(FARWRITE_LIBRARY)
 #include "simulated/simulated_kind.h"
 #include "simulated/simulated_network.h"
+#endif
 
 namespace farwrite {
 
@@ -69,12 +73,14 @@ class Conformance : public testing::TestWithParam<Variant> {
   ChannelPair connect(Device& from, Device& to);
 
   std::uint32_t lanes() const { return GetParam().lanes; }
+#if defined(FARWRITE_LIBRARY)
   fabric::SimulatedNetwork& network() { return network_; }
 
  private:
   fabric::SimulatedNetwork network_;
   const fabric::FabricRegistration simulated_{fabric::simulated_entry(network_)};
   std::unique_ptr<VerbsUnderTest> verbs_;
+#endif
 };
 
 // Two devices and one channel, there before the test begins.
@@ -105,17 +111,34 @@ Status wait_until_settled(const Completion& completion);
 // Asks until true; false when kHang has passed.
 bool eventually(const std::function<bool()>& condition);
 
+// The suite `interface` runs shm and tcp, on the C ABI. This suite runs the fabrics that only the
+// library can be given: the simulated one, and verbs over the software adapter.
+#if defined(FARWRITE_LIBRARY)
 #define FARWRITE_EVERY_FABRIC(fixture)                                              \
   INSTANTIATE_TEST_SUITE_P(                                                         \
       EveryFabric, fixture,                                                         \
-      ::testing::Values(::farwrite::Variant{::farwrite::FabricKind::kShm, 1, 1},    \
-                        ::farwrite::Variant{::farwrite::FabricKind::kShm, 4, 2},    \
-                        ::farwrite::Variant{::farwrite::FabricKind::kTcp, 1, 1},    \
-                        ::farwrite::Variant{::farwrite::FabricKind::kTcp, 4, 2},    \
-                        ::farwrite::Variant{::farwrite::fabric::kSimulated, 1, 1},  \
+      ::testing::Values(::farwrite::Variant{::farwrite::fabric::kSimulated, 1, 1},  \
                         ::farwrite::Variant{::farwrite::fabric::kSimulated, 4, 2}), \
       ::farwrite::variant_name);                                                    \
   FARWRITE_VERBS_TOO(fixture)
+#else
+#define FARWRITE_EVERY_FABRIC(fixture) FARWRITE_FABRICS_OF_PROGRAMS(EveryFabric, fixture)
+#endif
+
+// With shm and tcp, for tests that use the library's internals and so are not in the suite
+// `interface`.
+#define FARWRITE_EVERY_FABRIC_INSIDE(fixture)       \
+  FARWRITE_FABRICS_OF_PROGRAMS(ShmAndTcp, fixture); \
+  FARWRITE_EVERY_FABRIC(fixture)
+
+#define FARWRITE_FABRICS_OF_PROGRAMS(name, fixture)                               \
+  INSTANTIATE_TEST_SUITE_P(                                                       \
+      name, fixture,                                                              \
+      ::testing::Values(::farwrite::Variant{::farwrite::FabricKind::kShm, 1, 1},  \
+                        ::farwrite::Variant{::farwrite::FabricKind::kShm, 4, 2},  \
+                        ::farwrite::Variant{::farwrite::FabricKind::kTcp, 1, 1},  \
+                        ::farwrite::Variant{::farwrite::FabricKind::kTcp, 4, 2}), \
+      ::farwrite::variant_name)
 
 // Over the software adapter, or over the machine's own if FARWRITE_TEST_VERBS is "real".
 #ifdef FARWRITE_HAVE_VERBS

@@ -166,7 +166,7 @@ TEST_P(Links, TakeAGrantBackInSeveralThreads) {
   }
 }
 
-FARWRITE_EVERY_FABRIC(Links);
+FARWRITE_EVERY_FABRIC_INSIDE(Links);
 
 }  // namespace
 }  // namespace farwrite

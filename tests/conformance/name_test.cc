@@ -73,12 +73,18 @@ TEST_P(Names, WhatNoPeerWouldTakeIsRefusedHereAndTheChannelGoesOn) {
   }
   auto region = far_device_.allocate(100);
   ASSERT_OK(region);
+#if defined(FARWRITE_LIBRARY)
   RegionDescriptor impossible = region->descriptor();
   impossible.offset = ~std::uint64_t{0};
   EXPECT_CODE(kInvalidArgument, near_.open(impossible, kHang).status());
   impossible = region->descriptor();
   impossible.keys.resize(100);
   EXPECT_CODE(kInvalidArgument, near_.open(impossible, kHang).status());
+#else
+  const std::vector<std::byte> many(RegionDescriptor::kMaxBytes + 1);
+  EXPECT_CODE(kInvalidArgument, near_.open(RegionDescriptor(), kHang).status());
+  EXPECT_CODE(kProtocolError, RegionDescriptor::from_bytes({many.data(), many.size()}).status());
+#endif
 
   const std::string longest(kMaxNameBytes, 'n');
   ASSERT_OK(far_device_.publish(longest, *region));

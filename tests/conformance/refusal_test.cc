@@ -77,7 +77,7 @@ TEST_P(Refusal, GivesBackWhatWasLeased) {
   EXPECT_TRUE(eventually([&] { return far_.stats().leases_released == 1; }));
 }
 
-FARWRITE_EVERY_FABRIC(Refusal);
+FARWRITE_EVERY_FABRIC_INSIDE(Refusal);
 
 }  // namespace
 }  // namespace farwrite

@@ -128,24 +128,35 @@ TEST_P(Regions, ADescriptorOfAnotherDeviceOrChannelIsRefused) {
   EXPECT_OK(other.near.open(landing->descriptor(), kHang));
 }
 
+// With other bits in the byte at `place` (docs/reference/protocol.md).
+RegionDescriptor forge(const RegionDescriptor& honest, std::size_t place, unsigned bits) {
+  std::vector<std::byte> bytes = honest.to_bytes();
+  bytes.at(place) ^= std::byte(bits);
+  Result<RegionDescriptor> forged = RegionDescriptor::from_bytes({bytes.data(), bytes.size()});
+  EXPECT_OK(forged);
+  return *std::move(forged);
+}
+
 TEST_P(Regions, ADescriptorThatWasTamperedWithGivesNoMoreThanTheRegion) {
   auto shown = far_device_.allocate(64);
   auto landing = far_.allocate(64);
   ASSERT_OK(shown);
   ASSERT_OK(landing);
-  for (const RegionDescriptor& honest : {shown->descriptor(), landing->descriptor()}) {
-    std::vector<RegionDescriptor> forged(6, honest);
-    forged[0].region_id += 1000;
-    forged[1].length += 64;
-    forged[2].offset += 64;
-    forged[3].access = honest.access == Access::kRead ? Access::kWrite : Access::kRead;
-    for (FabricKey& key : forged[4].keys) key.key += 1000;
-    forged[5].device_uuid[0] ^= 1;
+  for (const MemoryRegion& region : {*shown, *landing}) {
+    const RegionDescriptor honest = region.descriptor();
+    const std::vector<RegionDescriptor> forged = {
+        forge(honest, 33, 4),    // another region's number
+        forge(honest, 48, 128),  // longer
+        forge(honest, 40, 64),   // further on in the segment
+        forge(honest, 4, 3),     // the other access
+        forge(honest, 69, 4),    // another key of the fabric
+        forge(honest, 8, 1),     // another device
+    };
     for (std::size_t i = 0; i < forged.size(); ++i) {
       auto remote = near_.open(forged[i], kHang);
       if (!remote.ok()) continue;  // refusing is right; so is opening what really is there
       EXPECT_EQ(remote->size(), 64U) << "forgery " << i;
-      EXPECT_EQ(remote->access(), honest.access) << "forgery " << i;
+      EXPECT_EQ(remote->access(), region.access()) << "forgery " << i;
       EXPECT_NE(i, 5U) << "another device's uuid";
       EXPECT_NE(i, 0U) << "an unknown region";
     }

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "conformance/conformance.h"
-#include "farwrite/stream.h"
 
 namespace farwrite::stream {
 namespace {

@@ -88,7 +88,7 @@ TEST_P(TensorWaits, NotForWhatNobodyCanGiveBack) {
   EXPECT_CODE(kResourceExhausted, send_within(edge.sender, bytes_spec({80 << 20}), 1, kForever));
 }
 
-FARWRITE_EVERY_FABRIC(TensorWaits);
+FARWRITE_EVERY_FABRIC_INSIDE(TensorWaits);
 
 // The lines are the process's.
 class LongWaits : public Tensors {};
@@ -137,7 +137,7 @@ TEST_P(LongWaits, AreLogged) {
   core::set_log_level(core::LogLevel::kError);
 }
 
-FARWRITE_EVERY_FABRIC(LongWaits);
+FARWRITE_EVERY_FABRIC_INSIDE(LongWaits);
 
 }  // namespace
 }  // namespace farwrite

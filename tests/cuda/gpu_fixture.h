@@ -8,6 +8,7 @@
 
 #include "cuda_double/cuda_double.h"
 #include "farwrite/memory_kind.h"
+#include "gpu/local_memory.h"
 
 namespace farwrite {
 

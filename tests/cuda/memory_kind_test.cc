@@ -8,6 +8,7 @@
 
 #include "cuda/gpu_fixture.h"
 #include "gpu/gpu_memory.h"
+#include "gpu/local_memory.h"
 
 namespace farwrite {
 namespace {

@@ -12,9 +12,10 @@
 #include <vector>
 
 #include "cuda/gpu_fixture.h"
-#include "farwrite/farwrite.h"
+#include "device/device.h"
 #include "farwrite/memory_kind.h"
 #include "gpu/gpu.h"
+#include "memory/copy.h"
 #include "unit/sysfs_folder.h"
 #include "verbs_double/software_rnic.h"
 

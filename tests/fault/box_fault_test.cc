@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "farwrite/box.h"
+#include "box/box.h"
 #include "fault/child_process.h"
 #include "fault/fixture.h"
 #include "fault/role.h"

@@ -7,8 +7,8 @@
 #include <future>
 #include <vector>
 
-#include "farwrite/stream.h"
 #include "fault/fixture.h"
+#include "stream/stream.h"
 
 namespace farwrite::fault {
 

@@ -93,11 +93,12 @@ NullCalls null_box_calls() {
                [=] { return fw_segment_on_version(segment, 1, 0, nullptr, nullptr, &number); }},
               {"fw_segment_on_version",
                [=] { return fw_segment_on_version(segment, 1, 0, never_told, nullptr, nullptr); }},
+              {"fw_segment_check_wait", [] { return fw_segment_check_wait(nullptr); }},
               {"fw_segment_lease", [] { return fw_segment_lease(nullptr, 0, &slice, &id); }},
               {"fw_segment_lease", [=] { return fw_segment_lease(segment, 0, nullptr, &id); }},
               {"fw_segment_lease", [=] { return fw_segment_lease(segment, 0, &slice, nullptr); }},
-              {"fw_segment_view", [] { return fw_segment_view(nullptr, &slice); }},
-              {"fw_segment_view", [=] { return fw_segment_view(segment, nullptr); }},
+              {"fw_segment_view", [] { return fw_segment_view(nullptr, &slice, nullptr); }},
+              {"fw_segment_view", [=] { return fw_segment_view(segment, nullptr, nullptr); }},
               {"fw_add_scaled",
                [] { return fw_add_scaled(FW_FLOAT32, nullptr, bytes, {1, 1, 0}, 2); }},
               {"fw_add_scaled",
@@ -153,7 +154,7 @@ NullCalls null_box_calls() {
                  fw_segment_get(nullptr, &info);
                  return info.key == 0;
                }},
-              {"fw_segment_changed", [] { return fw_segment_changed(nullptr) == 0; }},
+              {"fw_segment_changed", [] { return fw_segment_changed(nullptr) == nullptr; }},
               {"fw_segment_cancel", [] { return fw_segment_cancel(nullptr, 1), true; }},
               {"fw_segment_detach", [] { return fw_segment_detach(nullptr) == nullptr; }},
               {"fw_segment_free", [] { return fw_segment_free(nullptr) == nullptr; }},

@@ -11,7 +11,7 @@
 #include <string>
 #include <thread>
 
-#include "farwrite/farwrite.h"
+#include "device/device.h"
 
 namespace farwrite::fault {
 

@@ -93,7 +93,7 @@ std::vector<Row> c_segment_rows() {
       fact("fw_segment_changed",
            [](W& w) {
              const fw_completion pending{w.pending};
-             return fw_segment_changed(&pending);
+             return fw_segment_changed(&pending) == nullptr;
            }),
       peer("fw_segment_wait",
            [](W& w) {
@@ -116,6 +116,11 @@ std::vector<Row> c_segment_rows() {
              const fw_segment segment = of(w.segment);
              fw_segment_cancel(&segment, 1);
            }),
+      fact("fw_segment_check_wait",
+           [](W& w) {
+             const fw_segment segment = of(w.segment);
+             return status_of(fw_segment_check_wait(&segment)).ok();
+           }),
       peer("fw_segment_lease",
            [](W& w) {
              const fw_segment segment = of(w.segment);
@@ -128,7 +133,7 @@ std::vector<Row> c_segment_rows() {
            [](W& w) {
              const fw_segment segment = of(w.segment);
              fw_slice slice = {};
-             fw_status* const view = fw_segment_view(&segment, &slice);
+             fw_status* const view = fw_segment_view(&segment, &slice, nullptr);
              return slice_of(view, slice);
            },
            {{"none", Outcome::by_fabric(kReturns, "Unsupported")},

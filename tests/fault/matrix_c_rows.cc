@@ -174,6 +174,12 @@ std::vector<Row> channel_rows() {
               return w.counted(stats.writes == 0);
             }),
       fact("fw_channel_peer_name", [](W& w) { return *fw_channel_peer_name(w.c_channel); }),
+      fact("fw_channel_share",
+           [](W& w) {
+             fw_channel* const shared = fw_channel_share(w.c_channel);
+             fw_channel_release(shared);
+             return shared != nullptr;
+           }),
       fact("fw_channel_max_message_bytes",
            [](W& w) { return fw_channel_max_message_bytes(w.c_channel); }),
       fact("fw_channel_maps", [](W& w) { return fw_channel_maps(w.c_channel); }),

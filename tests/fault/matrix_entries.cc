@@ -11,7 +11,11 @@ namespace farwrite::fault {
 namespace {
 
 // Classes whose objects hold no handle.
-const std::set<std::string> kValues = {"Status", "Result", "MemoryKind", "Token", "Factor"};
+const std::set<std::string> kValues = {"Status", "Result",           "MemoryKind",
+                                       "Token",  "RegionDescriptor", "Factor"};
+
+// How the C++ interface reaches the C ABI below it.
+const std::set<std::string> kPlumbing = {"handle", "adopt"};
 
 std::string without(const std::string& text, const std::string& pattern) {
   return std::regex_replace(text, std::regex(pattern), "");
@@ -40,7 +44,8 @@ std::set<std::string> functions_of(const std::string& text, std::size_t begin,
     if (statement.find("using ") != std::string::npos) continue;
     if (!std::regex_search(statement, found, function)) continue;
     const std::string name = found[1];
-    const bool special = name == kind || name == "operator" || name[0] == '~' || name == "valid";
+    const bool special = name == kind || name == "operator" || name[0] == '~' || name == "valid" ||
+                         kPlumbing.contains(name);
     if (!special && statement.find("operator=") == std::string::npos) {
       names.insert(kind + "::" + name);
     }
@@ -52,7 +57,7 @@ std::set<std::string> functions_of(const std::string& text, std::size_t begin,
 
 std::set<std::string> matrix_entries() {
   std::set<std::string> names;
-  const std::regex declaration(R"(\nclass (?:\[\[nodiscard\]\] )?(?:FARWRITE_API )?(\w+) \{)");
+  const std::regex declaration(R"(\nclass (?:\[\[nodiscard\]\] )?(\w+) \{)");
   const std::regex c_function("FW_API [^;(]*?(fw_\\w+)\\(");
   for (const auto& file :
        std::filesystem::directory_iterator(FARWRITE_SOURCE_DIR "/include/farwrite")) {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "farwrite/completion.h"
+#include "core/completion.h"
 #include "farwrite/status.h"
 
 namespace farwrite::fault {

@@ -91,7 +91,6 @@ std::vector<Row> device_rows() {
              {"shut", kLate},
              {"parent", kLate}}),
       fact("Completion::settled", [](W& w) { return w.in_child(w.pending.settled()); }),
-      fact("Completion::state", [](W& w) { return w.pending.state(); }),
       fact("Completion::cancel", [](W& w) { w.cancelled.cancel(); }),
       count("Completion::on_done",
             [](W& w) {

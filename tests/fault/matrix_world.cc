@@ -170,9 +170,9 @@ void MatrixWorld::open_tensors_and_streams() {
   stream::Options by_poll;
   by_poll.polled = true;
   polled = stream::Streams::create(device, polled_channel, by_poll).value();
-  c_stream = new fw_stream{streams, streams.open(4).value()};
-  c_read_stream = new fw_stream{streams, streams.open(5).value()};
-  c_finished_stream = new fw_stream{streams, streams.open(6).value()};
+  c_stream = new fw_stream{streams.open(4).value()};
+  c_read_stream = new fw_stream{streams.open(5).value()};
+  c_finished_stream = new fw_stream{streams.open(6).value()};
 }
 
 void MatrixWorld::open_box(const std::string& fabric, std::chrono::milliseconds timeout) {

@@ -12,13 +12,13 @@
 #include <string>
 #include <vector>
 
-#include "farwrite/box.h"
+#include "box/box.h"
+#include "device/device.h"
 #include "farwrite/c_api.h"
-#include "farwrite/farwrite.h"
-#include "farwrite/stream.h"
-#include "farwrite/tensor.h"
 #include "fault/matrix_far_side.h"
 #include "fault/matrix_kinds.h"
+#include "stream/stream.h"
+#include "transfer/tensor.h"
 
 namespace farwrite::fault {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "farwrite/farwrite.h"
+#include "device/device.h"
 
 namespace farwrite::fault {
 

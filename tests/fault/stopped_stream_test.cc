@@ -9,11 +9,11 @@
 
 #include "core/deadline.h"
 #include "core/tls_library.h"
-#include "farwrite/tensor.h"
 #include "fault/child_process.h"
 #include "fault/fixture.h"
 #include "fault/named_fabric.h"
 #include "fault/role.h"
+#include "transfer/tensor.h"
 
 namespace farwrite::fault {
 namespace {

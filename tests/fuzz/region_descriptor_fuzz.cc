@@ -1,5 +1,5 @@
 // Descriptors: they come from peers, and through users' hands from anywhere.
-#include "farwrite/region.h"
+#include "core/region.h"
 #include "target.h"
 
 namespace farwrite::fuzz {

@@ -216,8 +216,18 @@ def test_cmake_refuses_another_version_or_part(requirement: str, tmp_path: Path)
     assert f"-- [0] [{config_file}]" in answer or f"-- [FALSE] [{config_file}]" in answer
 
 
-@pytest.mark.parametrize("header", sorted(path.name for path in WHEEL.glob("include/farwrite/*.h")))
+def test_the_names_of_the_interface_have_the_version() -> None:
+    text = (WHEEL / "include/farwrite/internal/namespace.h").read_text()
+    assert set(re.findall(r"\bv(\d+_\d+_\d+)_", text)) == {fw.__version__.replace(".", "_")}
+
+
+HEADERS = [
+    str(path.relative_to(WHEEL / "include")) for path in WHEEL.glob("include/farwrite/**/*.h")
+]
+
+
+@pytest.mark.parametrize("header", sorted(HEADERS))
 def test_a_header_alone_is_cxx17(header: str, tmp_path: Path) -> None:
     source = tmp_path / "alone.cc"
-    source.write_text(f'#include "farwrite/{header}"\n')
+    source.write_text(f'#include "{header}"\n')
     call(*CXX, "-fsyntax-only", source, *config("--cflags"))

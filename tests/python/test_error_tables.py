@@ -18,7 +18,8 @@ PAGES = sorted(page for page in ROOT.glob("docs/**/*.md") if HEADER in page.read
 
 def _sources() -> str:
     """All C++ and Python code as one line, with neighbouring string literals joined."""
-    files = [*ROOT.glob("src/**/*.cc"), *ROOT.glob("src/**/*.h"), *ROOT.glob("python/**/*.py")]
+    patterns = ("include/**/*.h", "src/**/*.cc", "src/**/*.h", "python/**/*.py")
+    files = [path for pattern in patterns for path in ROOT.glob(pattern)]
     text = "\n".join(path.read_text() for path in sorted(files))
     joined = re.sub(r'(?<!\\)"\s+f?"', "", text).replace('\\"', '"')
     return re.sub(r"\s+", " ", joined)

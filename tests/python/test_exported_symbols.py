@@ -39,5 +39,5 @@ def test_the_names_of_cpp_are_farwrites_own() -> None:
     names = {name for name in exported() if "::" in name}
     for kind in KINDS:
         names = {name.removeprefix(kind) for name in names}
-    assert names, "the C++ interface is gone: this test has lost its subject"
+    assert names, "no C++ name is exported: this test has lost its subject"
     assert [name for name in names if not re.match(r"(\S+ (const )?&? ?)?farwrite::", name)] == []

@@ -25,6 +25,13 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 # Names that look like variables and are none: macros, CMake's own, and what tests make up.
 INTERNAL = {
     "FARWRITE_GRPC_SANITIZED",  # of tests/python/grpc: sanitized.py
+    "FARWRITE_EVERY_FABRIC_INSIDE",
+    "FARWRITE_FABRICS_OF_PROGRAMS",
+    "FARWRITE_BEGIN",
+    "FARWRITE_END",
+    "FARWRITE_INTERFACE",
+    "FARWRITE_LIBRARY",
+    "FARWRITE_TEST_HEADERS",  # of CMake
     "FARWRITE_PLUGIN_FUZZ",  # of CMake
     "FARWRITE_PLUGIN_PYTHON",  # of CMake
     "FARWRITE_SANITIZER_WARNINGS",  # of CMake
@@ -35,10 +42,7 @@ INTERNAL = {
     "FARWRITE_ZIG",  # of CMake, for `make wheels`
     "FARWRITE_STUB",  # of CMake, for `make wheels`
     "FARWRITE_REQUIRE_VERBS",  # of CMake, for `make wheels`
-    "FARWRITE_PC_INTERFACES",  # of CMake, for `make wheels`
     "FARWRITE_STAND_IN",  # a macro of cmake/gcc_s.cc
-    "FARWRITE_HAS_CXX",  # of CMake, for `make wheels`
-    "FARWRITE_C_ONLY",  # of CMake, for `make wheels`
     "FARWRITE_ALL_IN_PLACE",
     "FARWRITE_ANSWER",
     "FARWRITE_API",

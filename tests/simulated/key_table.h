@@ -6,8 +6,8 @@
 #include <memory>
 #include <unordered_map>
 
+#include "core/region.h"
 #include "farwrite/bytes.h"
-#include "farwrite/region.h"
 #include "farwrite/status.h"
 #include "memory/segment.h"
 

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "core/unique_fd.h"
-#include "farwrite/channel.h"
+#include "device/channel.h"
 #include "simulated/packet.h"
 #include "simulated/simulated_options.h"
 

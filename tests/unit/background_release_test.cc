@@ -9,7 +9,7 @@
 #include <string>
 #include <thread>
 
-#include "farwrite/device.h"
+#include "device/device.h"
 #include "memory/arena.h"
 #include "memory/segment.h"
 

@@ -3,7 +3,7 @@
 #include <map>
 #include <string>
 
-#include "farwrite/box.h"
+#include "box/box.h"
 
 namespace farwrite::box {
 namespace {

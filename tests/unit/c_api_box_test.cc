@@ -82,7 +82,8 @@ class CAbiBox : public testing::TestWithParam<const char*> {
     std::string outcome = code(posted);
     if (has_begun) outcome = code(fw_completion_wait(completion, kHang));
     EXPECT_EQ(outcome, expected);
-    const std::uint64_t version = fw_segment_changed(completion);
+    const std::uint64_t* const changed = fw_segment_changed(completion);
+    const std::uint64_t version = changed == nullptr ? 0 : *changed;
     fw_completion_free(completion);
     return version;
   }
@@ -197,6 +198,29 @@ TEST_P(CAbiBox, ChangesAreAppliedInOrderAndRead) {
   EXPECT_EQ(code(finish(segment)), "kOk");
 }
 
+TEST_P(CAbiBox, AnExactLengthOf0ChangesNoByteAndAnyOther0TheWholeSegment) {
+  fw_segment* const segment = create("weights");
+  fw_change fill = {};
+  fill.operation = FW_FILL;
+  fill.factor.real = 7;
+  fill.exact = 1;
+  EXPECT_EQ(apply(segment, fill), 1u);
+  EXPECT_EQ(read(segment), std::vector<float>(kElements, 0));
+  fw_change write = {};
+  write.operation = FW_WRITE;
+  EXPECT_EQ(apply(segment, write, "kInvalidArgument"), 0u);  // memory is NULL
+  write.exact = 1;
+  EXPECT_EQ(apply(segment, write), 2u);
+  EXPECT_EQ(read(segment), std::vector<float>(kElements, 0));
+  fill.length = FW_WHOLE;
+  EXPECT_EQ(apply(segment, fill), 3u);
+  fill.exact = 0;
+  fill.length = 0;
+  EXPECT_EQ(apply(segment, fill), 4u);
+  EXPECT_EQ(read(segment), std::vector<float>(kElements, 7));
+  EXPECT_EQ(code(finish(segment)), "kOk");
+}
+
 // A callback that a call owes, of which it may release the handle.
 TEST_P(CAbiBox, ACallbackMayReleaseItsSegmentAndAForkedChildRunsNone) {
   struct Releases {
@@ -282,10 +306,12 @@ TEST_P(CAbiBox, ALeaseKeepsItsVersionAfterEverythingElseHasEnded) {
   EXPECT_EQ(id.version, 1u);
   fill.factor.real = 8;
   EXPECT_EQ(apply(segment, fill), 2u);
-  const std::string view = code(fw_segment_view(segment, &seen));
+  fw_version_id viewed = {};
+  const std::string view = code(fw_segment_view(segment, &seen, &viewed));
   EXPECT_EQ(view, std::string(GetParam()) == "shm" ? "kOk" : "kUnsupported");
   if (view == "kOk") {
     EXPECT_EQ(static_cast<const float*>(seen.data)[0], 8);
+    EXPECT_EQ(viewed.version, 2u);
     fw_lease_release(seen.lease);
   }
   EXPECT_EQ(code(finish(segment)), "kOk");

@@ -250,17 +250,18 @@ TEST_P(CAbiStream, ACallbackMayReleaseItsStream) {
   EXPECT_EQ(ended.released, 1);
 }
 
-// With it go the streams of the channel, in a thread of the device.
-TEST_P(CAbiStream, ACallbackMayReleaseTheLastHandle) {
+// Also that of the channel's streams, in a thread of the device.
+TEST_P(CAbiStream, ACallbackMayReleaseTheLastHandles) {
   open();
-  fw_streams_release(std::exchange(far_streams_, nullptr));
   struct Last {
+    fw_streams* const streams;
     std::atomic<fw_stream*> stream;
     std::atomic<int> released{0};
-  } last{{std::exchange(far_stream_, nullptr)}};
+  } last{std::exchange(far_streams_, nullptr), {std::exchange(far_stream_, nullptr)}};
   const auto release = [](void* context, const fw_status*, const fw_slice* slices,
                           std::uint64_t count) {
     auto& last = *static_cast<Last*>(context);
+    fw_streams_release(last.streams);
     fw_stream_release(last.stream.exchange(nullptr));
     for (std::uint64_t i = 0; i < count; ++i) fw_lease_release(slices[i].lease);
     ++last.released;
@@ -283,13 +284,15 @@ TEST_P(CAbiStream, AReleaseEndsWhatWaits) {
   EXPECT_EQ(wrote_.error_of_read(), "kCancelled");
 }
 
-TEST_P(CAbiStream, StreamsGoOnWithoutTheHandleOfAll) {
+TEST_P(CAbiStream, StreamsEndWithTheHandleOfAll) {
   open();
-  fw_streams_release(std::exchange(near_streams_, nullptr));
+  ASSERT_EQ(code(fw_stream_read(far_stream_, StreamLog::on_read, &read_)), "kOk");
+  ASSERT_EQ(code(fw_stream_read(near_stream_, StreamLog::on_read, &wrote_)), "kOk");
   fw_streams_release(std::exchange(far_streams_, nullptr));
-  ASSERT_EQ(write({"still"}), "kOk");
-  ASSERT_TRUE(read_up_to(5));
-  EXPECT_EQ(read_.text(), "still");
+  EXPECT_EQ(read_.error_of_read(), "kCancelled");
+  EXPECT_EQ(code(finish(std::exchange(far_.channel, nullptr), kHang)), "kOk");
+  EXPECT_TRUE(eventually([&] { return wrote_.reads == 1; }));
+  EXPECT_EQ(wrote_.error_of_read(), "kUnavailable");
 }
 
 TEST_P(CAbiStream, ALeaseOutlivesStreamChannelAndDevice) {
@@ -352,7 +355,6 @@ TEST_P(CAbiStream, APolledStreamIsDeliveredByPoll) {
     return wrote_.reads == 1;
   }));
   EXPECT_EQ(wrote_.text(), "polled");
-  // Nothing delivers any more.
   StreamLog ended;
   ASSERT_EQ(code(fw_stream_read(near_stream_, StreamLog::on_read, &ended)), "kOk");
   fw_streams_release(std::exchange(near_streams_, nullptr));

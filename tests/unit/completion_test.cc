@@ -1,4 +1,4 @@
-#include "farwrite/completion.h"
+#include "core/completion.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 
 #include "core/log.h"
 #include "core/tls_library.h"
-#include "farwrite/device.h"
+#include "device/device.h"
 #include "unit/token_environment.h"
 
 namespace farwrite {

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "farwrite/completion.h"
+#include "core/completion.h"
 
 namespace farwrite::core {
 namespace {

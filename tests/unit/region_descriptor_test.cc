@@ -2,8 +2,8 @@
 
 #include <limits>
 
+#include "core/region.h"
 #include "core/wire.h"
-#include "farwrite/region.h"
 #include "unit/damage.h"
 
 namespace farwrite {

@@ -8,6 +8,7 @@
 
 #include "c_api/handles.h"
 #include "c_handles.h"
+#include "core/option_table.h"
 #include "farwrite/c_api.h"
 #include "farwrite/options.h"
 

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <future>
 
-#include "farwrite/device.h"
+#include "device/device.h"
 #include "verbs_double/software_rnic.h"
 
 namespace farwrite {

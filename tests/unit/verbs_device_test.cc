@@ -8,7 +8,7 @@
 
 #include "core/log.h"
 #include "core/tls_library.h"
-#include "farwrite/farwrite.h"
+#include "device/device.h"
 #include "verbs_double/software_rnic.h"
 
 namespace farwrite {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "core/log.h"
-#include "farwrite/farwrite.h"
+#include "device/device.h"
 #include "memory/page_policy.h"
 #include "unit/sysfs_folder.h"
 #include "verbs_double/software_rnic.h"

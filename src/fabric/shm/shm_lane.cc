@@ -15,8 +15,8 @@
 #include "core/prefetch.h"
 #include "core/with_memory.h"
 #include "fabric/shm/shm_link.h"
-#include "farwrite/copy.h"
 #include "gpu/gpu_copy.h"
+#include "memory/copy.h"
 #include "memory/warm_targets.h"
 
 namespace farwrite::fabric::shm {

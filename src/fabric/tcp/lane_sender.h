@@ -15,12 +15,12 @@
 #include <vector>
 
 #include "core/byte_stream.h"
+#include "core/completion.h"
 #include "core/completion_state.h"
 #include "core/mutex.h"
 #include "fabric/outbox.h"
 #include "fabric/tcp/frame.h"
 #include "farwrite/bytes.h"
-#include "farwrite/completion.h"
 
 namespace farwrite::fabric::tcp {
 

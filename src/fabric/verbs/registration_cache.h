@@ -17,7 +17,7 @@
 #include "core/fork_guard.h"
 #include "fabric/verbs/verbs_library.h"
 #include "farwrite/bytes.h"
-#include "farwrite/device.h"
+#include "farwrite/device_types.h"
 #include "farwrite/status.h"
 #include "memory/segment.h"
 

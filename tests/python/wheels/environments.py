@@ -79,9 +79,3 @@ def python_with(wheel: Wheel, python: Interpreter) -> Path:
     pip = (made, "-m", "pip", "install", "-q", "--disable-pip-version-check")
     call(*pip, "--only-binary=:all:", file_of(wheel))
     return made
-
-
-def package_of(python: Path) -> Path:
-    """Return the folder of the package farwrite."""
-    where = "import farwrite, pathlib; print(pathlib.Path(farwrite.__file__).parent)"
-    return Path(call(python, "-c", where).strip())

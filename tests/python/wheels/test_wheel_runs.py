@@ -1,7 +1,7 @@
 """The wheels of `make wheels`, each in an empty environment.
 
 libfarwrite.so and the module have a libc++ each. What crosses between them, and between them and
-the system's unwinder, is tested here.
+the system's unwinder, is tested here. Programs that other compilers made use the library as well.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from farwrite_bench.cluster.process import free_ports
-from wheels.environments import PAIRS, ROOT, call, ended, package_of, python_of, python_with
+from wheels.environments import PAIRS, ROOT, TOOLS, call, python_of, python_with
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
 
@@ -292,29 +292,37 @@ def test_threads_of_a_library_that_was_opened_late_keep_their_own_objects(python
     )
 
 
-@pytest.mark.parametrize("language", ["c", "cpp"])
-def test_a_c_program_uses_the_wheel_and_a_cpp_program_is_refused(
-    python: Path, language: str, tmp_path: Path
+def zig() -> str:
+    """Return the program that the wheels were compiled with: Clang, with a libc++ of its own."""
+    (found,) = TOOLS.parent.glob("lib/python3*/site-packages/ziglang/zig")
+    return str(found)
+
+
+@pytest.mark.parametrize(
+    ("language", "compiler"),
+    [("c", ["cc", "-std=c11"]), ("cpp", ["c++", "-std=c++17"]), ("cpp", ["zig", "c++"])],
+    ids=["c", "libstdc++", "libc++"],
+)
+def test_programs_of_other_compilers_use_the_wheel(
+    python: Path, language: str, compiler: list[str], tmp_path: Path
 ) -> None:
-    package = package_of(python)
     copied = shutil.copytree(ROOT / "examples" / language, tmp_path / language)
     port = str(free_ports(1)[0])
     for source in copied.glob("*.c*"):
         source.write_text(source.read_text().replace("7777", port))
     flags = call(python, "-m", "farwrite", "config", "--cflags", "--libs").split()
-    if language == "cpp":
-        status, said = ended("c++", "-std=c++17", "-c", copied / "sender.cc", *flags)
-        assert status != 0 and "has the C interface alone" in said
-        where = f"-Dfarwrite_DIR={package}/cmake"
-        status, said = ended("cmake", "-GNinja", "-S", copied, "-B", tmp_path / "made", where)
-        assert status != 0 and "has the C interface alone" in " ".join(said.split())
-        assert "from C alone" in (package / "pkgconfig" / "farwrite.pc").read_text()
-        return
-    for name in ("receiver", "sender"):
-        call("cc", "-std=c11", "-pthread", "-o", copied / name, copied / f"{name}.c", *flags)
+    command = [zig() if word == "zig" else word for word in compiler]
+    for source in copied.glob("*.c*"):
+        call(*command, "-pthread", "-o", source.with_suffix(""), source, *flags)
     with subprocess.Popen([copied / "receiver"], stdout=subprocess.PIPE, text=True) as receiver:
         call(copied / "sender")
         assert receiver.communicate(timeout=60)[0] == "1048576.0\n"
+    if language == "cpp":
+        summing = [copied / "tensors", "sum"]
+        with subprocess.Popen(summing, stdout=subprocess.PIPE, text=True) as receiver:
+            said = call(copied / "tensors", "send")
+            assert receiver.wait(timeout=60) == 0
+        assert said.splitlines() == [f"batch {i}: {i * 1024 * 256}" for i in range(5)]
 
 
 def test_the_kernels_of_the_processor_are_found(python: Path) -> None:

@@ -1,36 +1,11 @@
-#include "farwrite/memory_kind.h"
+#include "gpu/local_memory.h"
 
 #include <array>
-#include <charconv>
 
-#include "farwrite/copy.h"
 #include "gpu/cuda_driver.h"
 #include "gpu/gpu.h"
-#include "gpu/gpu_copy.h"
 
 namespace farwrite {
-
-Result<MemoryKind> MemoryKind::parse(std::string_view text) {
-  constexpr std::string_view kCuda = "cuda";
-  if (text == "host") return MemoryKind();
-  if (text == kCuda) return cuda(0);
-  int ordinal = -1;
-  if (text.starts_with(kCuda) && text.size() > kCuda.size() + 1 && text[kCuda.size()] == ':') {
-    const std::string_view digits = text.substr(kCuda.size() + 1);
-    const auto [end, error] =
-        std::from_chars(digits.data(), digits.data() + digits.size(), ordinal);
-    if (error == std::errc() && end == digits.data() + digits.size() && digits[0] != '-') {
-      return cuda(ordinal);
-    }
-  }
-  return Status::error(StatusCode::kInvalidArgument, {"read a memory kind"},
-                       "\"" + std::string(text) + "\" is not a kind of memory",
-                       "use \"host\", \"cuda\" or \"cuda:0\"");
-}
-
-std::string MemoryKind::to_string() const {
-  return on_gpu() ? "cuda:" + std::to_string(ordinal_) : "host";
-}
 
 Status use_cuda() { return gpu::CudaDriver::open().status(); }
 
@@ -62,20 +37,6 @@ Result<const Gpu*> gpu_of(const void* address) {
 }
 
 }  // namespace gpu
-
-Status copy_memory(void* destination, const void* source, std::size_t bytes) {
-  if (bytes == 0) return Status();
-  constexpr std::string_view kOperation = "copy";
-  auto from = gpu::gpu_of(source);
-  if (!from.ok()) return from.status();
-  auto to = gpu::gpu_of(destination);
-  if (!to.ok()) return to.status();
-  FARWRITE_RETURN_IF_ERROR(gpu::check_one_gpu(*from, *to, kOperation));
-  const gpu::Gpu* const gpu = *from != nullptr ? *from : *to;
-  if (gpu != nullptr) return gpu::copy(*gpu, destination, source, bytes, kOperation);
-  copy_bytes(destination, source, bytes);
-  return Status();
-}
 
 Status wait_for_stream(MemoryKind gpu, std::uintptr_t stream) {
   constexpr std::string_view kOperation = "wait for a CUDA stream";

@@ -1,0 +1,42 @@
+// Completion of the library: what it does is written in farwrite/completion.h.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+
+#include "core/export.h"
+#include "farwrite/status.h"
+#include "farwrite/timeout.h"
+
+namespace farwrite {
+
+namespace core {
+class CompletionState;
+}
+
+class FARWRITE_API Completion {
+ public:
+  explicit Completion(Status status) : status_(std::move(status)) {}
+  explicit Completion(std::shared_ptr<core::CompletionState> state) : state_(std::move(state)) {}
+
+  bool done() const;
+
+  Status wait(std::chrono::nanoseconds timeout = kForever) const;
+
+  void cancel() const;
+
+  bool settled() const;
+
+  void on_done(std::function<void(const Status&)> callback) const;
+
+  void on_settled(std::function<void(const Status&)> callback) const;
+
+  const std::shared_ptr<core::CompletionState>& state() const { return state_; }
+
+ private:
+  Status status_;
+  std::shared_ptr<core::CompletionState> state_;  // null: done, the outcome is status_
+};
+
+}  // namespace farwrite

@@ -1,0 +1,107 @@
+// Channel of the library: what it does is written in farwrite/channel.h.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/completion.h"
+#include "core/export.h"
+#include "core/notification.h"
+#include "core/region.h"
+#include "farwrite/bytes.h"
+#include "farwrite/channel_types.h"
+#include "farwrite/status.h"
+
+namespace farwrite {
+
+namespace device {
+class ChannelState;
+}
+namespace box {
+class Session;
+}
+namespace transfer {
+class Engine;
+class Port;
+}  // namespace transfer
+
+class FARWRITE_API Channel {
+ public:
+  Channel() = default;
+  explicit Channel(std::shared_ptr<device::ChannelState> state) : state_(std::move(state)) {}
+  bool valid() const { return state_ != nullptr; }
+
+  // --- One-sided transfers (paper section 3.1).
+
+  Completion write(ByteView source, const RemoteRegion& target, std::uint64_t offset = 0,
+                   std::uint32_t lane = 0);
+  Completion read(MutableByteView destination, const RemoteRegion& source, std::uint64_t offset = 0,
+                  std::uint32_t lane = 0);
+  Completion write_with_notify(ByteView source, const RemoteRegion& target, std::uint64_t offset,
+                               std::uint32_t tag, std::uint32_t lane = 0);
+  Completion write_with_notify(ByteView head, ByteView source, const RemoteRegion& target,
+                               std::uint64_t offset, std::uint32_t tag, std::uint32_t lane = 0);
+  Completion flush();
+
+  Result<Alias> alias(const RemoteRegion& source, std::uint64_t offset, std::uint64_t length,
+                      std::chrono::nanoseconds timeout = kForever);
+
+  Status memcpy(void* local, const RemoteRegion& remote, std::uint64_t offset, std::uint64_t bytes,
+                Direction direction, std::chrono::nanoseconds timeout = kForever);
+
+  // --- Notifications and short messages.
+
+  Completion notify(std::uint32_t tag, std::uint32_t lane = 0);
+  Completion send(ByteView message, std::uint32_t tag = 0, std::uint32_t lane = 0);
+  std::uint64_t max_message_bytes() const;
+  bool maps_peer_memory() const;
+
+  Completion lend(ByteView message, ByteView memory, std::function<void()> returned,
+                  std::uint32_t tag = 0, std::uint32_t lane = 0);
+
+  Result<Notification> wait_notification(std::chrono::nanoseconds timeout = kForever);
+  Result<std::optional<Notification>> try_notification();
+  Result<int> notification_descriptor();
+  Result<bool> arm_notifications();
+  void disarm_notifications();
+  Status on_notification(std::function<void(Notification)> handler,
+                         std::chrono::nanoseconds timeout = std::chrono::seconds(5));
+  Status on_end(std::function<void(bool good_order, const Status& reason)> handler);
+
+  // --- Memory and names.
+
+  Result<MemoryRegion> allocate(std::uint64_t bytes, MemoryKind kind = {});
+  Status publish(std::string_view name, const MemoryRegion& region,
+                 std::string_view description = {});
+  Result<RemoteRegion> lookup(std::string_view name,
+                              std::chrono::nanoseconds timeout = std::chrono::seconds(5));
+  Result<RemoteRegion> open(const RegionDescriptor& descriptor,
+                            std::chrono::nanoseconds timeout = std::chrono::seconds(5));
+
+  // --- The peer and the end.
+
+  const PeerInfo& peer() const;
+  const std::string& peer_name() const;
+  PeerState peer_state() const;
+  ChannelStats stats() const;
+
+  Status close(std::chrono::nanoseconds timeout = std::chrono::seconds(1));
+
+  friend bool operator==(const Channel& a, const Channel& b) { return a.state_ == b.state_; }
+  friend bool operator!=(const Channel& a, const Channel& b) { return !(a == b); }
+
+ private:
+  friend class Device;
+  friend class box::Session;
+  friend class transfer::Engine;
+  friend class transfer::Port;
+  std::shared_ptr<device::ChannelState> state_;
+};
+
+}  // namespace farwrite
