@@ -304,9 +304,11 @@ class Channel {
   friend bool operator!=(const Channel& a, const Channel& b) { return !(a == b); }
 
  private:
+  bool opened(const RemoteRegion& region) const {
+    return fw_remote_is_of(region.handle(), handle()) != 0;
+  }
   // The refusal of memory that was not opened through this channel.
-  Status check(std::string_view operation, const RemoteRegion& region) const {
-    if (fw_remote_is_of(region.handle(), handle()) != 0) return Status();
+  Status refusal(std::string_view operation, const RemoteRegion& region) const {
     return Status::error(StatusCode::kInvalidArgument, {operation, open_->peer_name},
                          region.valid() ? "the peer's memory was opened through another channel"
                                         : "the handle is empty",
@@ -318,7 +320,7 @@ class Channel {
 
 inline Completion Channel::write(ByteView source, const RemoteRegion& target, std::uint64_t offset,
                                  std::uint32_t lane) {
-  if (Status bad = check("write", target); !bad.ok()) return Completion(std::move(bad));
+  if (!opened(target)) return Completion(refusal("write", target));
   fw_completion* posted = nullptr;
   fw_status* const status =
       fw_remote_write(target.handle(), offset, source.data, source.size, lane, &posted);
@@ -327,7 +329,7 @@ inline Completion Channel::write(ByteView source, const RemoteRegion& target, st
 
 inline Completion Channel::read(MutableByteView destination, const RemoteRegion& source,
                                 std::uint64_t offset, std::uint32_t lane) {
-  if (Status bad = check("read", source); !bad.ok()) return Completion(std::move(bad));
+  if (!opened(source)) return Completion(refusal("read", source));
   fw_completion* posted = nullptr;
   fw_status* const status =
       fw_remote_read(source.handle(), offset, destination.data, destination.size, lane, &posted);
@@ -343,7 +345,7 @@ inline Completion Channel::write_with_notify(ByteView source, const RemoteRegion
 inline Completion Channel::write_with_notify(ByteView head, ByteView source,
                                              const RemoteRegion& target, std::uint64_t offset,
                                              std::uint32_t tag, std::uint32_t lane) {
-  if (Status bad = check("write", target); !bad.ok()) return Completion(std::move(bad));
+  if (!opened(target)) return Completion(refusal("write", target));
   fw_completion* posted = nullptr;
   fw_status* const status = fw_remote_write_notify(target.handle(), offset, head.data, head.size,
                                                    source.data, source.size, tag, lane, &posted);
@@ -352,7 +354,7 @@ inline Completion Channel::write_with_notify(ByteView head, ByteView source,
 
 inline Result<Alias> Channel::alias(const RemoteRegion& source, std::uint64_t offset,
                                     std::uint64_t length, std::chrono::nanoseconds timeout) {
-  FARWRITE_RETURN_IF_ERROR(check("alias", source));
+  if (!opened(source)) return refusal("alias", source);
   fw_slice view = {};
   FARWRITE_RETURN_IF_ERROR(internal::taken(
       fw_remote_view(source.handle(), offset, length, internal::to_ns(timeout), &view)));
@@ -394,10 +396,11 @@ inline Result<Notification> Channel::wait_notification(std::chrono::nanoseconds 
 }
 
 inline Result<std::optional<Notification>> Channel::try_notification() {
-  std::optional<Notification> came;
+  Result<std::optional<Notification>> came{std::optional<Notification>()};
   int taken = 0;
-  FARWRITE_RETURN_IF_ERROR(
-      internal::taken(fw_channel_take(handle(), 0, internal::keep_notification, &came, &taken)));
+  fw_status* const ended =
+      fw_channel_take(handle(), 0, internal::keep_notification, &came.value(), &taken);
+  if (ended != nullptr) came = internal::taken(ended);
   return came;
 }
 

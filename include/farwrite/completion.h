@@ -39,14 +39,15 @@ class Completion {
   explicit Completion(Status status) : status_(std::move(status)) {}
   /// @private What a call of the C ABI that posts an operation returned and handed out.
   static Completion adopt(fw_status* status, fw_completion* posted) {
-    if (status != nullptr || posted == nullptr) return Completion(internal::taken(status));
+    if (status != nullptr) return Completion(internal::taken(status));
+    if (posted == nullptr) return Completion(Status());
     return Completion(internal::owned(posted, fw_completion_free));
   }
   /// @private Null for an operation that ended in the call that posted it.
   const std::shared_ptr<fw_completion>& handle() const { return handle_; }
 
   /// True when the operation has ended or was cancelled.
-  bool done() const { return fw_completion_done(handle_.get()) != 0; }
+  bool done() const { return handle_ == nullptr || fw_completion_done(handle_.get()) != 0; }
 
   /// Blocks until the operation ends or `timeout` passes. kDeadlineExceeded ends only this wait:
   /// the operation may still be in flight, and the caller may wait again.
@@ -62,7 +63,7 @@ class Completion {
 
   /// True when no more bytes move for this operation. A cancelled operation settles later than it
   /// is done.
-  bool settled() const { return fw_completion_settled(handle_.get()) != 0; }
+  bool settled() const { return handle_ == nullptr || fw_completion_settled(handle_.get()) != 0; }
 
   /// Calls `callback` once with the outcome: in this thread if the operation is done, else in the
   /// thread that ends the operation. The callback must not block.

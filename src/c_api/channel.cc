@@ -32,6 +32,12 @@ fw_status* refuse_tag(const fw_channel* channel, const char* operation, uint32_t
 
 constexpr const char* kServe = "serve a channel";
 
+// The handle of the channel may go with it.
+void hand_over(Notification& notification, fw_handler on_notification, void* context) {
+  const fw_notification seen = to_c(notification);
+  on_notification(context, &seen);
+}
+
 // Null for null.
 std::function<void(Notification)> to_handler(fw_handler on_notification,
                                              const std::shared_ptr<void>& context) {
@@ -174,27 +180,23 @@ fw_status* fw_channel_on_end(fw_channel* channel, fw_end_handler on_end, void* c
 
 fw_status* fw_channel_take(fw_channel* channel, uint64_t timeout_ns, fw_handler on_notification,
                            void* context, int* taken) {
-  if (fw_status* const refused =
-          refuse_null("take a notification", {{"channel", channel != nullptr},
-                                              {"on_notification", on_notification != nullptr},
-                                              {"taken", taken != nullptr}})) {
-    return refused;
+  if (channel == nullptr || on_notification == nullptr || taken == nullptr) [[unlikely]] {
+    return refuse_null("take a notification", {{"channel", channel != nullptr},
+                                               {"on_notification", on_notification != nullptr},
+                                               {"taken", taken != nullptr}});
   }
-  std::optional<Notification> came;
   if (timeout_ns == 0) {
     auto tried = channel->channel.try_notification();
     if (!tried.ok()) return to_c(tried.status());
-    came = *std::move(tried);
-  } else {
-    auto waited = channel->channel.wait_notification(to_duration(timeout_ns));
-    const bool late = waited.status().code() == StatusCode::kDeadlineExceeded;
-    if (!waited.ok() && !late) return to_c(waited.status());
-    if (!late) came = *std::move(waited);
+    *taken = tried->has_value() ? 1 : 0;
+    if (tried->has_value()) hand_over(**tried, on_notification, context);
+    return nullptr;
   }
-  *taken = came.has_value() ? 1 : 0;
-  if (!came.has_value()) return nullptr;
-  const fw_notification seen = to_c(*came);
-  on_notification(context, &seen);  // the handle may go with it
+  auto waited = channel->channel.wait_notification(to_duration(timeout_ns));
+  const bool late = waited.status().code() == StatusCode::kDeadlineExceeded;
+  if (!waited.ok() && !late) return to_c(waited.status());
+  *taken = late ? 0 : 1;
+  if (!late) hand_over(*waited, on_notification, context);
   return nullptr;
 }
 
@@ -228,8 +230,8 @@ void fw_channel_disarm(fw_channel* channel) {
 fw_status* fw_channel_notify(fw_channel* channel, uint32_t tag, uint32_t lane,
                              fw_completion** completion) {
   constexpr const char* kOperation = "notify";
-  if (fw_status* const refused = refuse_null(kOperation, {{"channel", channel != nullptr}})) {
-    return refused;
+  if (channel == nullptr) [[unlikely]] {
+    return refuse_null(kOperation, {{"channel", channel != nullptr}});
   }
   if (channel->engine != nullptr) {
     return to_c(Status::error(StatusCode::kInvalidArgument, {kOperation},
@@ -241,9 +243,9 @@ fw_status* fw_channel_notify(fw_channel* channel, uint32_t tag, uint32_t lane,
 fw_status* fw_channel_send(fw_channel* channel, const void* message, uint64_t bytes, uint32_t tag,
                            uint32_t lane, fw_completion** completion) {
   constexpr const char* kOperation = "send";
-  if (fw_status* const refused = refuse_null(
-          kOperation, {{"channel", channel != nullptr}, bytes_at("message", message, bytes)})) {
-    return refused;
+  if (channel == nullptr || (message == nullptr && bytes != 0)) [[unlikely]] {
+    return refuse_null(kOperation,
+                       {{"channel", channel != nullptr}, bytes_at("message", message, bytes)});
   }
   if (fw_status* const refused = refuse_tag(channel, kOperation, tag)) return refused;
   if (const auto engine = channel->usable_engine()) {

@@ -204,6 +204,10 @@ void fill(Struct& given, Struct known) {
 // The outcome of a call that posts an operation. Settled, not just done: a peer that goes ends the
 // waiting while bytes may still be on their way.
 inline fw_status* to_c(const Completion& posted, fw_completion** completion) {
+  if (const Status* const ended = posted.ended(); ended != nullptr && ended->ok()) [[likely]] {
+    *completion = nullptr;
+    return nullptr;
+  }
   if (!posted.settled()) {
     *completion = new fw_completion{posted};
     return nullptr;

@@ -113,20 +113,22 @@ fw_status* fw_remote_view(fw_remote* remote, uint64_t offset, uint64_t bytes, ui
 
 fw_status* fw_remote_read(fw_remote* remote, uint64_t offset, void* destination, uint64_t bytes,
                           uint32_t lane, fw_completion** completion) {
-  if (fw_status* const refused = refuse_null("read", {{"remote", remote != nullptr},
-                                                      bytes_at("destination", destination, bytes),
-                                                      {"completion", completion != nullptr}})) {
-    return refused;
+  if (remote == nullptr || completion == nullptr || (destination == nullptr && bytes != 0))
+      [[unlikely]] {
+    return refuse_null("read", {{"remote", remote != nullptr},
+                                bytes_at("destination", destination, bytes),
+                                {"completion", completion != nullptr}});
   }
   return to_c(remote->channel.read({destination, bytes}, remote->region, offset, lane), completion);
 }
 
 fw_status* fw_remote_write(fw_remote* remote, uint64_t offset, const void* source, uint64_t bytes,
                            uint32_t lane, fw_completion** completion) {
-  if (fw_status* const refused = refuse_null("write", {{"remote", remote != nullptr},
-                                                       bytes_at("source", source, bytes),
-                                                       {"completion", completion != nullptr}})) {
-    return refused;
+  if (remote == nullptr || completion == nullptr || (source == nullptr && bytes != 0))
+      [[unlikely]] {
+    return refuse_null("write", {{"remote", remote != nullptr},
+                                 bytes_at("source", source, bytes),
+                                 {"completion", completion != nullptr}});
   }
   return to_c(remote->channel.write({source, bytes}, remote->region, offset, lane), completion);
 }
@@ -134,11 +136,12 @@ fw_status* fw_remote_write(fw_remote* remote, uint64_t offset, const void* sourc
 fw_status* fw_remote_write_notify(fw_remote* remote, uint64_t offset, const void* head,
                                   uint64_t head_bytes, const void* source, uint64_t bytes,
                                   uint32_t tag, uint32_t lane, fw_completion** completion) {
-  if (fw_status* const refused = refuse_null("write", {{"remote", remote != nullptr},
-                                                       bytes_at("head", head, head_bytes),
-                                                       bytes_at("source", source, bytes),
-                                                       {"completion", completion != nullptr}})) {
-    return refused;
+  if (remote == nullptr || completion == nullptr || (head == nullptr && head_bytes != 0) ||
+      (source == nullptr && bytes != 0)) [[unlikely]] {
+    return refuse_null("write", {{"remote", remote != nullptr},
+                                 bytes_at("head", head, head_bytes),
+                                 bytes_at("source", source, bytes),
+                                 {"completion", completion != nullptr}});
   }
   return to_c(remote->channel.write_with_notify({head, head_bytes}, {source, bytes}, remote->region,
                                                 offset, tag, lane),

@@ -33,6 +33,8 @@ class FARWRITE_API Completion {
   void on_settled(std::function<void(const Status&)> callback) const;
 
   const std::shared_ptr<core::CompletionState>& state() const { return state_; }
+  // The outcome of an operation that ended in the call that posted it; null for any other.
+  const Status* ended() const { return state_ == nullptr ? &status_ : nullptr; }
 
  private:
   Status status_;
