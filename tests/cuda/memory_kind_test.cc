@@ -9,6 +9,7 @@
 #include "cuda/gpu_fixture.h"
 #include "gpu/gpu_memory.h"
 #include "gpu/local_memory.h"
+#include "memory/copy.h"
 
 namespace farwrite {
 namespace {
