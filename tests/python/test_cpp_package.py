@@ -175,6 +175,11 @@ def check_examples(made: Path, **variables: str) -> None:
         folder = made / language
         printed = run_pair([folder / "receiver"], [folder / "sender"], **variables)
         assert printed == ["1048576.0\n", ""]
+    box = made / "cpp" / "box"
+    if box.exists():
+        with subprocess.Popen([box, "add"], env=os.environ | variables) as first:
+            assert run_pair([box, "serve"], [box, "add"], **variables) == ["version 2: 2.0\n", ""]
+            assert first.wait(60) == 0
     tensors = made / "cpp" / "tensors"
     if tensors.exists():
         sums = "".join(f"batch {number}: {number * 1024 * 256}\n" for number in range(5))
