@@ -100,8 +100,7 @@ inline Result<Server> Server::serve(const ServerOptions& options) {
 inline Endpoint Server::endpoint() const {
   char text[FW_NAME_BYTES] = {};
   fw_box_server_endpoint(handle(), text);
-  Result<Endpoint> endpoint = Endpoint::parse(text);
-  return endpoint.ok() ? *std::move(endpoint) : Endpoint();  // the library wrote what it can read
+  return internal::endpoint_of(text);
 }
 
 inline fw_draft Server::to_c(const Draft& draft) {

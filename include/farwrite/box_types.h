@@ -269,7 +269,7 @@ struct ServerOptions {
   std::string snapshot_directory;
   /// The time from one snapshot to the next; 0: only Server::snapshot() writes them.
   std::chrono::nanoseconds snapshot_every{0};
-  /// Start with the newest whole snapshot. kNotFound if there is none that is whole.
+  /// Start with the newest whole snapshot. kNotFound if no snapshot is whole.
   bool restore = false;
 };
 

@@ -38,10 +38,7 @@ namespace internal {
 /// @private
 inline PeerInfo to_peer_info(const fw_peer_info& known) {
   PeerInfo peer;
-  // The library wrote both, so that both can be read.
-  if (auto endpoint = Endpoint::parse(known.identity.endpoint); endpoint.ok()) {
-    peer.endpoint = *std::move(endpoint);
-  }
+  peer.endpoint = endpoint_of(known.identity.endpoint);
   if (auto fabric = parse_fabric(known.fabric); fabric.ok()) peer.fabric = *fabric;
   peer.name = known.name;
   peer.service = known.service;
@@ -461,7 +458,7 @@ inline Result<RemoteRegion> Channel::lookup(std::string_view name,
 
 inline Result<RemoteRegion> Channel::open(const RegionDescriptor& descriptor,
                                           std::chrono::nanoseconds timeout) {
-  const std::vector<std::byte>& bytes = descriptor.to_bytes();
+  const std::vector<std::byte> bytes = descriptor.to_bytes();
   fw_remote* remote = nullptr;
   FARWRITE_RETURN_IF_ERROR(internal::taken(
       fw_channel_open(handle(), bytes.data(), bytes.size(), internal::to_ns(timeout), &remote)));

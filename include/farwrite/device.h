@@ -153,10 +153,7 @@ inline Result<Device> Device::open(const DeviceOptions& options) {
   return Device(device);
 }
 
-inline Endpoint Device::endpoint() const {
-  auto endpoint = Endpoint::parse(identity().endpoint);
-  return endpoint.ok() ? *std::move(endpoint) : Endpoint();  // the library wrote it
-}
+inline Endpoint Device::endpoint() const { return internal::endpoint_of(identity().endpoint); }
 
 inline DeviceUuid Device::uuid() const {
   const fw_identity known = identity();

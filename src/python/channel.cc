@@ -209,7 +209,7 @@ void close_channel(Link& channel, std::optional<double> timeout) {
   raise_if_error(without_gil([&] { return channel->close(limit); }));
 }
 
-// A capsule points to this: a handle of its own, and the device that the capsule keeps open.
+// What a capsule points to: its own handle of the channel, and the device, which it keeps open.
 struct Exported : fw_channel {
   nb::object device;
 };

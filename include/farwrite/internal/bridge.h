@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "farwrite/c_status.h"
+#include "farwrite/endpoint.h"
 #include "farwrite/internal/namespace.h"
 #include "farwrite/status.h"
 #include "farwrite/timeout.h"
@@ -37,6 +38,12 @@ inline Status taken(fw_status* status) {
 inline std::uint64_t to_ns(std::chrono::nanoseconds timeout) {
   if (timeout == kForever) return FW_FOREVER;
   return static_cast<std::uint64_t>(std::max<std::int64_t>(timeout.count(), 0));
+}
+
+/// @private An endpoint that the library wrote, which can always be parsed.
+inline Endpoint endpoint_of(const char* text) {
+  Result<Endpoint> endpoint = Endpoint::parse(text);
+  return endpoint.ok() ? *std::move(endpoint) : Endpoint();
 }
 
 /// @private The C ABI ends a text at its first zero byte.

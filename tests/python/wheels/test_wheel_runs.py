@@ -293,7 +293,7 @@ def test_threads_of_a_library_that_was_opened_late_keep_their_own_objects(python
 
 
 def zig() -> str:
-    """Return the program that the wheels were compiled with: Clang, with a libc++ of its own."""
+    """Return the compiler of the wheels: Clang, which brings its own libc++."""
     (found,) = TOOLS.parent.glob("lib/python3*/site-packages/ziglang/zig")
     return str(found)
 
