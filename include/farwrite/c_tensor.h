@@ -65,7 +65,8 @@ typedef struct fw_receiver_options {
 typedef enum fw_arrival {
   FW_ARRIVAL_PUSHED = 0,   ///< written into a slot
   FW_ARRIVAL_ALIASED = 1,  ///< a view of the sender's memory
-  FW_ARRIVAL_READ = 2      ///< read into memory of this process
+  FW_ARRIVAL_READ = 2,     ///< read into memory of this process
+  FW_ARRIVAL_EAGER = 3     ///< came in the offer itself, and is in memory of this process
 } fw_arrival;
 
 /// A received tensor. All of it is valid until fw_tensor_release().
@@ -100,6 +101,7 @@ typedef struct fw_tensor_stats {
   uint64_t slots_granted;      ///< now
   uint64_t slots_landed;       ///< now
   uint64_t slots_viewed;       ///< now
+  uint64_t eager;              ///< offers that had the tensor in them
 } fw_tensor_stats;
 
 // --- Receiver.

@@ -79,6 +79,7 @@ inline TensorStats to_tensor_stats(const fw_tensor_stats& known) {
   stats.staged = known.staged;
   stats.aliased = known.aliased;
   stats.read = known.read;
+  stats.eager = known.eager;
   stats.allocations = known.allocations;
   stats.registrations = known.registrations;
   stats.requests = known.requests;

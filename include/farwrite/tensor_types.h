@@ -91,8 +91,8 @@ inline std::string_view to_string(EdgeKind kind) {
   return "unknown kind of edge";
 }
 
-/// Memory for a tensor that has to be read: 64-byte aligned, of the requested size. `owner` keeps
-/// the memory alive, and is destroyed with the last copy of the ReceivedTensor.
+/// Memory for a tensor that is read, or copied out of its offer: 64-byte aligned, of the requested
+/// size. `owner` keeps the memory alive, and is destroyed with the last copy of the ReceivedTensor.
 struct TensorMemory {
   std::byte* data = nullptr;    ///< the first byte
   std::shared_ptr<void> owner;  ///< frees the memory when it is destroyed
@@ -112,8 +112,8 @@ struct ReceiverOptions {
   /// order within a write. A lowering that this channel does not support, or does not use, is an
   /// error that gives the reason.
   std::optional<NotificationLowering> lowering;
-  /// Allocates the memory that offers are read into. Unset: memory of the C++ heap. The receiving
-  /// thread calls it.
+  /// Allocates the memory that offers are read into, or copied to. Unset: memory of the C++ heap.
+  /// The receiving thread calls it.
   std::function<Result<TensorMemory>(const TensorSpec& spec, std::uint64_t bytes)> allocator;
 };
 
@@ -122,6 +122,7 @@ enum class Arrival : std::uint8_t {
   kPushed,   ///< written into a slot
   kAliased,  ///< offered, and mapped as a view of the sender's memory
   kRead,     ///< offered, and read into memory of this process
+  kEager,    ///< came in the offer itself, and is in memory of this process
 };
 
 /// The name of the arrival: "pushed".
@@ -133,6 +134,8 @@ inline std::string_view to_string(Arrival arrival) {
       return "aliased";
     case Arrival::kRead:
       return "read";
+    case Arrival::kEager:
+      return "eager";
   }
   return "unknown arrival";
 }
@@ -145,6 +148,7 @@ struct TensorStats {
   std::uint64_t staged = 0;             ///< tensors that the sender copied first, to offer them
   std::uint64_t aliased = 0;            ///< offers that the receiver mapped
   std::uint64_t read = 0;               ///< offers that the receiver read
+  std::uint64_t eager = 0;              ///< offers that had the tensor in them: small ones
   std::uint64_t allocations = 0;        ///< blocks of memory allocated for a tensor
   std::uint64_t registrations = 0;      ///< segments that the device registered meanwhile
   std::uint64_t requests = 0;           ///< requests to the peer: opened slots, reads

@@ -117,6 +117,7 @@ void fill_stats(fw_tensor_stats& given, const TensorStats& stats) {
   known.staged = stats.staged;
   known.aliased = stats.aliased;
   known.read = stats.read;
+  known.eager = stats.eager;
   known.allocations = stats.allocations;
   known.registrations = stats.registrations;
   known.requests = stats.requests;

@@ -112,6 +112,7 @@ constexpr CounterRow<TensorStats> kTensor[] = {
     {"staged", &TensorStats::staged, "Arrays that the sender copied before it offered them."},
     {"aliased", &TensorStats::aliased, "Offers that the receiver viewed in the sender's memory."},
     {"read", &TensorStats::read, "Offers that the receiver read."},
+    {"eager", &TensorStats::eager, "Offers that had the array, a small one, in the message."},
     {"allocations", &TensorStats::allocations, "Memory blocks allocated for an array."},
     {"registrations", &TensorStats::registrations,
      "Segments that the device registered since the edge was opened."},

@@ -8,6 +8,8 @@
 namespace farwrite::core {
 namespace {
 
+constexpr std::size_t kShort = 96;
+
 [[noreturn]] void die(const char* what) {
   std::fprintf(stderr, "farwrite: wire writer: %s\n", what);
   std::abort();
@@ -48,6 +50,8 @@ void WireWriter::u64(std::uint64_t value) { little_endian(value); }
 
 void WireWriter::bytes(ByteView raw) {
   if (raw.size == 0) return;  // a null pointer is no valid range, not even an empty one
+  // Most messages are short: one allocation, and not one for every doubling.
+  if (buffer_.capacity() == 0) buffer_.reserve(kShort);
   buffer_.insert(buffer_.end(), raw.data, raw.data + raw.size);
 }
 

@@ -99,6 +99,7 @@ class ChannelState final : public fabric::LinkObserver,
       const std::function<std::shared_ptr<ChannelExtension>()>& make);
   const fabric::Capabilities& capabilities() const { return capabilities_; }
   std::uint64_t registrations() const;
+  std::uint64_t send_limit() const;  // bytes that the peer may hold in leases
   // As DeviceState::run_later.
   void run_later(std::chrono::nanoseconds delay, std::function<void()> function);
   // A message of the peer's transfer layer breaks its protocol: ends the channel on both sides.

@@ -87,6 +87,8 @@ void ChannelState::run_later(std::chrono::nanoseconds delay, std::function<void(
 
 std::uint64_t ChannelState::registrations() const { return device_->stats().registrations; }
 
+std::uint64_t ChannelState::send_limit() const { return device_->options().send_limit_per_peer; }
+
 Status ChannelState::reach(RemoteRegionState& remote, std::string_view operation,
                            core::Deadline deadline) {
   if (device_->on_own_thread()) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/mutex.h"
+#include "memory/copy.h"
 #include "transfer/checksum.h"
 #include "transfer/records.h"
 
@@ -27,11 +28,14 @@ Result<OfferRecord> OfferRecord::decode(ByteView record) {
   OfferRecord offer;
   reader(offer);
   const std::uint64_t sum = checksum({record.data, reader.position()});
-  reader(core::constant(sum, "the checksum of an offer is wrong"));
+  reader(core::constant(sum, "the checksum of an offer is wrong"), core::rest(offer.eager));
   FARWRITE_RETURN_IF_ERROR(reader.finish(kReadRecord));
   Result<std::uint64_t> size = offer.spec.bytes();
   if (!size.ok() || *size != offer.bytes || offer.bytes > kMaxTensorBytes) {
     return malformed_record("an offer whose size does not match its shape");
+  }
+  if (offer.eager.size > 0 && offer.eager.size != offer.bytes) {
+    return malformed_record("an offer with a part of its tensor");
   }
   return offer;
 }
@@ -45,7 +49,8 @@ bool EdgeTerms::fit(const PushDescription& push, std::uint64_t bytes) const {
 OfferVerdict judge_offer(const OfferRecord& offer, const EdgeTerms& terms, std::uint32_t round,
                          std::uint64_t epoch, std::optional<std::uint64_t> lent_bytes) {
   if (offer.epoch != epoch) return OfferVerdict::kStale;
-  if (offer.bytes > 0 ? lent_bytes != offer.bytes : lent_bytes.value_or(0) != 0) {
+  const std::uint64_t to_lend = offer.eager.size > 0 ? 0 : offer.bytes;
+  if (lent_bytes.value_or(0) != to_lend) {
     return OfferVerdict::kMalformed;
   }
   if (terms.kind == EdgeKind::kStatic && offer.spec != terms.spec) return OfferVerdict::kMalformed;
@@ -86,6 +91,12 @@ Result<DynamicSlot::Start> DynamicSlot::start_locked(Channel& channel, bool copy
                                                      const Allocator& allocator,
                                                      std::chrono::nanoseconds timeout) {
   if (started_ || offer_.bytes == 0) return Start::kOver;
+  if (offer_.eager.size > 0) {
+    FARWRITE_RETURN_IF_ERROR(allocate(allocator));
+    FARWRITE_RETURN_IF_ERROR(copy_memory(memory_.data, offer_.eager.data, offer_.bytes));
+    started_ = true;
+    return Start::kOver;
+  }
   if (copy && lent_.reached()) return start_read(channel, allocator);
   Result<Alias> alias = channel.alias(lent_, 0, offer_.bytes, timeout);
   if (alias.status().code() == StatusCode::kUnsupported || (copy && alias.ok())) {
@@ -97,7 +108,7 @@ Result<DynamicSlot::Start> DynamicSlot::start_locked(Channel& channel, bool copy
   return Start::kOver;
 }
 
-Result<DynamicSlot::Start> DynamicSlot::start_read(Channel& channel, const Allocator& allocator) {
+Status DynamicSlot::allocate(const Allocator& allocator) {
   Result<TensorMemory> memory =
       allocator ? allocator(offer_.spec, offer_.bytes) : allocate_on_heap(offer_.bytes);
   if (!memory.ok()) return memory.status();
@@ -106,6 +117,11 @@ Result<DynamicSlot::Start> DynamicSlot::start_read(Channel& channel, const Alloc
                          "the allocator returned no memory", "free some memory");
   }
   memory_ = *std::move(memory);
+  return Status();
+}
+
+Result<DynamicSlot::Start> DynamicSlot::start_read(Channel& channel, const Allocator& allocator) {
+  FARWRITE_RETURN_IF_ERROR(allocate(allocator));
   started_ = true;
   reading_ = channel.read({memory_.data, offer_.bytes}, lent_);
   return Start::kReading;
@@ -129,6 +145,10 @@ Result<ReceivedTensor> DynamicSlot::finish(std::chrono::nanoseconds timeout) {
     }
     reading_.reset();
     received->arrival = Arrival::kRead;
+    received->data = memory_.data;
+    received->memory = std::move(memory_.owner);
+  } else if (offer_.eager.size > 0) {
+    received->arrival = Arrival::kEager;
     received->data = memory_.data;
     received->memory = std::move(memory_.owner);
   } else {

@@ -2,7 +2,9 @@
 // section 3.3, dynamic tensors): a metadata record, memory, a read, a release.
 //
 // The sender lends the bytes with the record, so no address travels in it: what the receiver may
-// look at is the lease that came along. Also how static and bounded edges send without a free slot.
+// look at is the lease that came along. A small tensor that would have to be copied for that comes
+// in the record itself, for less than a lease costs (the eager protocol). Also how static and
+// bounded edges send without a free slot.
 #pragma once
 
 #include <chrono>
@@ -22,6 +24,7 @@ namespace farwrite::transfer {
 // The metadata record, kOffer.
 //    0 u32 edge   4 u32 round   8 u64 sequence   16 u64 device epoch   24 u64 bytes
 //   32 spec: u32 item bytes, string dtype, u8 rank, u64 dims    then u64 checksum of all before it
+//   the tensor's bytes, or nothing
 struct OfferRecord {
   std::uint32_t edge = 0;
   std::uint32_t round = 0;  // the receiver's, as the sender knew it
@@ -29,13 +32,19 @@ struct OfferRecord {
   std::uint64_t epoch = 0;  // of the sender's device
   std::uint64_t bytes = 0;
   TensorSpec spec;
+  ByteView eager;  // the tensor, inside of what was decoded; empty if it is lent
 
   template <typename Wire>
-  void fields(Wire& wire);  // without the checksum
+  void fields(Wire& wire);  // up to the checksum
+  // Without the tensor, which the caller appends.
   std::vector<std::byte> encode() const;
-  // Checks the spec against `bytes`, too.
+  // Checks the spec and what came eagerly against `bytes`, too.
   static Result<OfferRecord> decode(ByteView bytes);
 };
+
+// The most bytes of a tensor that travel in its offer. A larger one takes longer to copy than to
+// lend.
+inline constexpr std::uint64_t kMaxEagerBytes = 4096;
 
 // What the receiver of a named edge accepts.
 struct EdgeTerms {
@@ -64,8 +73,9 @@ class DynamicSlot {
  public:
   using Allocator = std::function<Result<TensorMemory>(const TensorSpec&, std::uint64_t)>;
 
-  DynamicSlot(OfferRecord offer, RemoteRegion lent)
-      : offer_(std::move(offer)), lent_(std::move(lent)) {}
+  // `message`: what the offer was decoded from.
+  DynamicSlot(OfferRecord offer, std::vector<std::byte> message, RemoteRegion lent)
+      : offer_(std::move(offer)), message_(std::move(message)), lent_(std::move(lent)) {}
   ~DynamicSlot();
   DynamicSlot(const DynamicSlot&) = delete;
   DynamicSlot& operator=(const DynamicSlot&) = delete;
@@ -74,8 +84,8 @@ class DynamicSlot {
     kReading,  // this call has allocated and started to read
     kOver,     // there is nothing to read, or it was started before
   };
-  // Looks at the memory, or allocates and starts to read it. May wait once for the peer's segment,
-  // up to `timeout`. After an error nothing is started.
+  // Looks at the memory, or allocates and starts to read it. What came eagerly is copied. May wait
+  // once for the peer's segment, up to `timeout`. After an error nothing is started.
   Result<Start> start(Channel& channel, bool copy, const Allocator& allocator,
                       std::chrono::nanoseconds timeout);
   // As start() without waiting, for who reads ahead: not while another thread is at it.
@@ -87,9 +97,11 @@ class DynamicSlot {
   Result<Start> start_locked(Channel& channel, bool copy, const Allocator& allocator,
                              std::chrono::nanoseconds timeout) FW_REQUIRES(starting_);
   Result<Start> start_read(Channel& channel, const Allocator& allocator) FW_REQUIRES(starting_);
+  Status allocate(const Allocator& allocator) FW_REQUIRES(starting_);
   void begin_anew();
 
   OfferRecord offer_;
+  std::vector<std::byte> message_;  // that offer_.eager is in
   RemoteRegion lent_;
   core::Mutex starting_{
       core::LockRank::kTensorOffer};               // a reader ahead and the one whose turn it is

@@ -77,6 +77,8 @@ std::uint64_t Port::registrations_of(const Channel& channel) {
   return channel.state_->registrations();
 }
 
+std::uint64_t Port::send_limit_of(const Channel& channel) { return channel.state_->send_limit(); }
+
 Status Port::wait(Channel& channel, const std::function<bool()>& arrived, core::Deadline deadline,
                   bool polled) {
   const auto began = std::chrono::steady_clock::now();
@@ -299,7 +301,7 @@ Status Port::on_reset(const std::string& key, std::uint32_t round) {
   return Status();
 }
 
-Status Port::take_offer(const Notification& notification) {
+Status Port::take_offer(Notification& notification) {
   Result<OfferRecord> offer = OfferRecord::decode(view(notification.message));
   if (!offer.ok()) return offer.status();
   std::shared_ptr<ReceiverState> receiver;  // goes after the lock
@@ -307,7 +309,7 @@ Status Port::take_offer(const Notification& notification) {
   const auto found = receivers_.find(offer->edge);
   if (found == receivers_.end()) return Status();  // its edge is closed; the lease goes back
   receiver = found->second.lock();
-  if (receiver != nullptr) receiver->take_offer(*std::move(offer), notification.lent, peer_epoch_);
+  if (receiver != nullptr) receiver->take_offer(*std::move(offer), notification, peer_epoch_);
   return Status();
 }
 

@@ -56,6 +56,8 @@ class Port final : public EngineUser,
   static fabric::LoweringChoice lowering_of(const Channel& channel);
   // Whether `forced` is available there, and is what the channel does.
   static Status check_lowering(const Channel& channel, NotificationLowering forced);
+  // Bytes that its peer may hold in leases at once.
+  static std::uint64_t send_limit_of(const Channel& channel);
   // Segments that the channel's device has registered so far.
   static std::uint64_t registrations_of(const Channel& channel);
 
@@ -104,7 +106,7 @@ class Port final : public EngineUser,
   void stop_leading(const Channel& channel, bool found) FW_REQUIRES(mutex_);
   Status dispatch(Notification notification);
   Status take_edge(ByteView message);
-  Status take_offer(const Notification& notification);
+  Status take_offer(Notification& notification);
   Status take_closed(ByteView message);
   Status take_taken(ByteView message);
   // Null if it is closed. The caller drops it after the lock.

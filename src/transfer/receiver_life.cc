@@ -181,7 +181,8 @@ TensorStats ReceiverState::stats() const {
   stats.offered = offered_;
   stats.aliased = aliased_.value();
   stats.read = read_.value();
-  stats.allocations = allocations_ + read_allocations_.value();
+  stats.eager = eager_.value();
+  stats.allocations = allocations_ + read_allocations_.value() + stats.eager;
   stats.registrations = registrations - registrations_before_;
   stats.requests = read_allocations_.value();
   stats.dropped_stale = slots.counts.stale;

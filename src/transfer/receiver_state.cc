@@ -45,9 +45,11 @@ std::uint64_t ReceiverState::taken() const {
 }
 
 void ReceiverState::report_taken() {
-  if (closed_ || (!sender_closed_ && !arrived_.ready().empty()) || taken() <= reported_) return;
+  if (closed_ || taken() <= reported_) return;
+  const bool much = taken() - reported_ >= kReportAtLeastEvery;
+  if (!sender_closed_ && !much && !arrived_.ready().empty()) return;
   reported_ = taken();
-  port_->report_taken(channel_, options_.lane, {terms_.edge, reported_}, sender_closed_);
+  port_->report_taken(channel_, options_.lane, {terms_.edge, reported_}, sender_closed_ || much);
 }
 
 // Tail flags may come behind the record that says so.
@@ -94,12 +96,12 @@ void ReceiverState::take_misfit(Slot::Outcome outcome) {
   }
 }
 
-void ReceiverState::take_offer(OfferRecord offer, const RemoteRegion& lent, std::uint64_t epoch) {
+void ReceiverState::take_offer(OfferRecord offer, Notification& message, std::uint64_t epoch) {
   port_->mutex().is_held_here();
   if (closed_) return;
   ++offered_;
   std::optional<std::uint64_t> lent_bytes;
-  if (lent.valid()) lent_bytes = lent.size();
+  if (message.lent.valid()) lent_bytes = message.lent.size();
   OfferVerdict verdict = judge_offer(offer, terms_, round_, epoch, lent_bytes);
   if (verdict == OfferVerdict::kWelcome && !arrived_.expects(offer.sequence)) {
     verdict = OfferVerdict::kMalformed;
@@ -117,9 +119,9 @@ void ReceiverState::take_offer(OfferRecord offer, const RemoteRegion& lent, std:
     return;
   }
   const std::uint64_t sequence = offer.sequence;
-  arrived_.add(
-      sequence,
-      Item{{}, {}, std::make_shared<DynamicSlot>(std::move(offer), lent), sequence, round_});
+  auto slot = std::make_shared<DynamicSlot>(std::move(offer), std::move(message.message),
+                                            std::move(message.lent));
+  arrived_.add(sequence, Item{{}, {}, std::move(slot), sequence, round_});
 }
 
 void ReceiverState::look_at_flags() {
@@ -247,7 +249,7 @@ Result<ReceivedTensor> ReceiverState::resolve(Item item, core::Deadline deadline
   }
   Result<ReceivedTensor> received = started.ok() ? item.offer->finish(deadline.remaining())
                                                  : Result<ReceivedTensor>(started.status());
-  if (received.ok()) (received->arrival() == Arrival::kRead ? read_ : aliased_).add();
+  if (received.ok()) count(received->arrival());
   const core::Lock lock(port_->mutex());
   resolving_.erase(item.sequence);
   const StatusCode code = received.status().code();
@@ -259,6 +261,19 @@ Result<ReceivedTensor> ReceiverState::resolve(Item item, core::Deadline deadline
   if (!received.ok() && !closed_ && item.round == round_) put_back(std::move(item));
   report_taken();
   return received;
+}
+
+void ReceiverState::count(Arrival arrival) {
+  switch (arrival) {
+    case Arrival::kPushed:
+      break;  // its slot is counted
+    case Arrival::kAliased:
+      return aliased_.add();
+    case Arrival::kRead:
+      return read_.add();
+    case Arrival::kEager:
+      return eager_.add();
+  }
 }
 
 void ReceiverState::put_back(Item item) {

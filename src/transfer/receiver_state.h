@@ -39,7 +39,8 @@ class ReceiverState : public std::enable_shared_from_this<ReceiverState> {
   void take_push(LandedTensor tensor);
   void take_stale(ByteView description);
   void take_misfit(Slot::Outcome outcome);
-  void take_offer(OfferRecord offer, const RemoteRegion& lent, std::uint64_t epoch);
+  // `message`: what the offer was decoded from; a welcome one is moved from.
+  void take_offer(OfferRecord offer, Notification& message, std::uint64_t epoch);
   void sender_has_closed(const ClosedRecord& record);
 
  private:
@@ -70,8 +71,9 @@ class ReceiverState : public std::enable_shared_from_this<ReceiverState> {
   Status broke_off_after(std::uint64_t count, const Status& reason) const;
   // Every tensor up to this one was received or dropped.
   std::uint64_t taken() const FW_REQUIRES(port_->mutex());
+  void count(Arrival arrival);
   void put_back(Item item) FW_REQUIRES(port_->mutex());  // in its place
-  // Sends the sender that number, as long as no other tensor waits here.
+  // Sends the sender that number, as long as no other tensor waits here or it is far behind.
   void report_taken() FW_REQUIRES(port_->mutex());
   void drop_stale(std::uint64_t sequence) FW_REQUIRES(port_->mutex());
   void look_at_flags() FW_REQUIRES(port_->mutex());
@@ -106,7 +108,7 @@ class ReceiverState : public std::enable_shared_from_this<ReceiverState> {
   std::uint64_t offered_ FW_GUARDED_BY(port_->mutex()) = 0;
   std::uint64_t allocations_ = 0;
 
-  core::Counter aliased_, read_, read_allocations_;
+  core::Counter aliased_, read_, eager_, read_allocations_;
 };
 
 }  // namespace farwrite::transfer

@@ -28,6 +28,10 @@ inline constexpr std::uint32_t kMessageTag = 0xf2000000;
 inline constexpr std::uint32_t kMaxSlotNumber = 0x00ffffff;
 // TensorFlow names edges by their nodes, and scopes make such names long.
 inline constexpr std::size_t kMaxEdgeKeyBytes = 16384;
+// So many tensors may travel in their offers that the receiver is not known to have taken: what
+// they take of its memory is bounded so. It reports at least as often.
+inline constexpr std::uint64_t kMaxEagerAhead = 1024;
+inline constexpr std::uint64_t kReportAtLeastEvery = kMaxEagerAhead / 4;
 
 enum class RecordType : std::uint8_t {
   kEdge = 1,      // named edges: the receiver's, this edge is here

@@ -68,7 +68,9 @@ SenderState::SenderState(const Device& device, const Channel& channel, std::stri
       channel_(channel),
       port_(Port::of(channel)),
       name_(name),
-      registrations_before_(Port::registrations_of(channel)) {}
+      registrations_before_(Port::registrations_of(channel)),
+      max_message_bytes_(channel.max_message_bytes()),
+      most_lent_bytes_(Port::send_limit_of(channel)) {}
 
 SenderState::~SenderState() {
   if (fork_guard_.in_forked_child()) return;
@@ -154,12 +156,12 @@ Completion SenderState::send(const TensorSpec& spec, ByteView bytes,
                              std::chrono::nanoseconds timeout) {
   if (Status bad = check(spec, bytes); !bad.ok()) return Completion(std::move(bad));
   const core::Deadline deadline = core::Deadline::after(timeout);
-  std::shared_ptr<std::byte> staged;
+  Attempt attempt;
   std::chrono::nanoseconds pause = kShortestRetry;
   bool hopeless = timeout.count() <= 0;
   while (true) {
     port_->drain(channel_);  // not under sending_: a handler may send
-    Completion sent = send_now(spec, bytes, staged);
+    Completion sent = send_now(spec, bytes, attempt);
     const bool refused = failed(sent) && sent.wait().code() == StatusCode::kResourceExhausted;
     if (!refused || hopeless) return sent;
     if (deadline.expired()) {
@@ -169,7 +171,7 @@ Completion SenderState::send(const TensorSpec& spec, ByteView bytes,
           "or wait longer"));
     }
     // Only what the receiver gives back can help, so what it holds is looked at before the attempt.
-    hopeless = bytes.size > 0 && receiver_holds_nothing();
+    hopeless = attempt.lacks_memory && receiver_holds_nothing();
     if (!hopeless) wait_for_room(bytes.size, core::Deadline::after(pause).earlier(deadline));
     pause = std::min(2 * pause, kLongestRetry);
   }
@@ -198,23 +200,25 @@ void SenderState::wait_for_room(std::uint64_t bytes, core::Deadline deadline) {
                 "it receive, and drop what it has received");
 }
 
-Completion SenderState::send_now(const TensorSpec& spec, ByteView bytes,
-                                 std::shared_ptr<std::byte>& staged) {
+Completion SenderState::send_now(const TensorSpec& spec, ByteView bytes, Attempt& attempt) {
+  attempt.lacks_memory = false;
   core::Lock sending(sending_);
   if (closed_) {
     return Completion(Status::error(StatusCode::kFailedPrecondition, {kSend},
                                     "the sender is closed", "open it again"));
   }
   std::uint32_t round = 0;
+  bool may_be_eager = false;
   {
     const core::Lock lock(port_->mutex());
     if (Status end = over(); !end.ok()) return Completion(std::move(end));
     round = edge_->round;
+    may_be_eager = last_sequence_ - std::min(edge_->taken, last_sequence_) < kMaxEagerAhead;
   }
   const std::optional<CreditTable::Taken> taken = port_->engine().take_credit(key_, bytes.size);
   ++last_sequence_;
-  Completion sent =
-      taken.has_value() ? push(*taken, spec, bytes) : offer(round, spec, bytes, staged);
+  Completion sent = taken.has_value() ? push(*taken, spec, bytes)
+                                      : offer(round, may_be_eager, spec, bytes, attempt);
   if (!failed(sent)) {
     refused_since_.reset();
     return sent;
@@ -262,8 +266,8 @@ Completion SenderState::write_with_tail_flag(const CreditTable::Taken& taken,
   return written;
 }
 
-Completion SenderState::offer(std::uint32_t round, const TensorSpec& spec, ByteView bytes,
-                              std::shared_ptr<std::byte>& staged) {
+Completion SenderState::offer(std::uint32_t round, bool may_be_eager, const TensorSpec& spec,
+                              ByteView bytes, Attempt& attempt) {
   OfferRecord record;
   record.edge = edge_->record.edge;
   record.round = round;
@@ -271,24 +275,43 @@ Completion SenderState::offer(std::uint32_t round, const TensorSpec& spec, ByteV
   record.epoch = device_.epoch();
   record.bytes = bytes.size;
   record.spec = spec;
-  const std::vector<std::byte> encoded = record.encode();
-  Completion sent = bytes.size == 0
-                        ? port_->engine().send({encoded.data(), encoded.size()},
-                                               tag_of(RecordType::kOffer), edge_->record.lane)
-                        : lend(encoded, bytes, staged);
+  std::vector<std::byte> encoded = record.encode();
+  const bool eager = may_be_eager && bytes.size <= kMaxEagerBytes &&
+                     encoded.size() + bytes.size <= max_message_bytes_ && !registered(bytes);
+  Completion sent = eager || bytes.size == 0 ? send_eagerly(std::move(encoded), bytes)
+                                             : lend(encoded, bytes, attempt);
   if (failed(sent)) return sent;
   offered_.add();
+  if (eager && bytes.size > 0) eager_.add();
   if (edge_->record.kind != EdgeKind::kDynamic) offers_no_slot_.add();
   return sent;
 }
 
+Completion SenderState::send_eagerly(std::vector<std::byte> record, ByteView bytes) {
+  const std::size_t head = record.size();
+  record.resize(head + bytes.size);
+  if (Status bad = copy_memory(record.data() + head, bytes.data, bytes.size); !bad.ok()) {
+    return Completion(std::move(bad));
+  }
+  Completion sent = port_->engine().send({record.data(), record.size()}, tag_of(RecordType::kOffer),
+                                         edge_->record.lane);
+  return failed(sent) ? sent : Completion(Status());  // the source was copied
+}
+
+bool SenderState::registered(ByteView bytes) const {
+  return bytes.size > 0 && device_.contains(bytes.data) &&
+         device_.contains(bytes.data + bytes.size - 1);
+}
+
 Completion SenderState::lend(const std::vector<std::byte>& record, ByteView bytes,
-                             std::shared_ptr<std::byte>& staged) {
+                             Attempt& attempt) {
   const ByteView message{record.data(), record.size()};
   const std::uint32_t tag = tag_of(RecordType::kOffer);
   const std::uint32_t lane = edge_->record.lane;
   Engine& engine = port_->engine();
-  if (device_.contains(bytes.data) && device_.contains(bytes.data + bytes.size - 1)) {
+  // Over the quota alone. Else other leases fill it, or the lane is full.
+  const bool too_large = bytes.size > most_lent_bytes_;
+  if (registered(bytes)) {
     const auto returned = std::make_shared<core::CompletionState>();
     returned->explain_long_waits(
         "send a tensor: a thread has waited for a second until the receiver of \"" + name_ +
@@ -296,11 +319,17 @@ Completion SenderState::lend(const std::vector<std::byte>& record, ByteView byte
         "next (in Python, del it at the end of the loop), or wait after the next send");
     Completion lent =
         engine.lend(message, bytes, [returned] { returned->finish(Status()); }, tag, lane);
+    attempt.lacks_memory = failed(lent) && too_large;
     return failed(lent) ? lent : Completion(returned);
   }
-  if (Status bad = stage(bytes, staged); !bad.ok()) return Completion(std::move(bad));
+  std::shared_ptr<std::byte>& staged = attempt.staged;
+  if (Status bad = stage(bytes, staged); !bad.ok()) {
+    attempt.lacks_memory = true;
+    return Completion(std::move(bad));
+  }
   Completion lent = engine.lend(
       message, {staged.get(), bytes.size}, [staged]() mutable { staged.reset(); }, tag, lane);
+  attempt.lacks_memory = failed(lent) && too_large;
   if (failed(lent)) return lent;
   staged.reset();
   staged_.add();
@@ -335,6 +364,7 @@ TensorStats SenderState::stats() {
   stats.offered = offered_.value();
   stats.offers_no_slot = offers_no_slot_.value();
   stats.staged = staged_.value();
+  stats.eager = eager_.value();
   stats.allocations = allocations_.value();
   stats.requests = requests_.value();
   const core::Lock lock(port_->mutex());

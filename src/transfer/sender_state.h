@@ -41,7 +41,12 @@ class SenderState {
   // Sends the end mark, once. Returns the number of the last tensor.
   std::uint64_t end_stream(bool abandoned);
 
-  Completion send_now(const TensorSpec& spec, ByteView bytes, std::shared_ptr<std::byte>& staged);
+  // What one attempt to send a tensor leaves for the next.
+  struct Attempt {
+    std::shared_ptr<std::byte> staged;  // the copy of a source that is not registered
+    bool lacks_memory = false;          // why it was refused; else the lane was full
+  };
+  Completion send_now(const TensorSpec& spec, ByteView bytes, Attempt& attempt);
   bool receiver_holds_nothing();
   void wait_for_room(std::uint64_t bytes, core::Deadline deadline);
 
@@ -50,12 +55,13 @@ class SenderState {
       FW_REQUIRES(sending_);
   Completion write_with_tail_flag(const CreditTable::Taken& taken,
                                   std::vector<std::byte> description, ByteView bytes);
-  // `staged`: the copy of a source that is not registered, if there is one yet.
-  Completion offer(std::uint32_t round, const TensorSpec& spec, ByteView bytes,
-                   std::shared_ptr<std::byte>& staged) FW_REQUIRES(sending_);
-  Completion lend(const std::vector<std::byte>& record, ByteView bytes,
-                  std::shared_ptr<std::byte>& staged);
+  // `may_be_eager`: the tensor may travel in its offer.
+  Completion offer(std::uint32_t round, bool may_be_eager, const TensorSpec& spec, ByteView bytes,
+                   Attempt& attempt) FW_REQUIRES(sending_);
+  Completion lend(const std::vector<std::byte>& record, ByteView bytes, Attempt& attempt);
+  Completion send_eagerly(std::vector<std::byte> record, ByteView bytes);
   Status stage(ByteView bytes, std::shared_ptr<std::byte>& staged);
+  bool registered(ByteView bytes) const;
 
   const Device device_;
   Channel channel_;
@@ -63,8 +69,10 @@ class SenderState {
   const std::string name_;
   const core::ForkGuard fork_guard_;
   const std::uint64_t registrations_before_;
-  std::shared_ptr<PeerEdge> edge_;  // its record never changes
-  std::string key_;                 // of the edge, for the engine
+  const std::uint64_t max_message_bytes_;
+  const std::uint64_t most_lent_bytes_;  // at once
+  std::shared_ptr<PeerEdge> edge_;       // its record never changes
+  std::string key_;                      // of the edge, for the engine
 
   core::Mutex sending_{core::LockRank::kTensorSender};  // one tensor at a time, in sequence
   bool closed_ FW_GUARDED_BY(sending_) = false;
@@ -76,7 +84,7 @@ class SenderState {
       FW_GUARDED_BY(sending_);  // until one is sent
   bool long_wait_told_ FW_GUARDED_BY(sending_) = false;
 
-  core::Counter pushed_, offered_, offers_no_slot_, staged_, allocations_, requests_;
+  core::Counter pushed_, offered_, offers_no_slot_, staged_, eager_, allocations_, requests_;
 };
 
 }  // namespace farwrite::transfer

@@ -1,4 +1,5 @@
 // Memory lent with a message: what the peer sees, and when it comes back.
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <memory>
@@ -165,9 +166,8 @@ TEST_P(Lending, MessagesUpToTheMaximumArriveInLaneOrder) {
     EXPECT_EQ(notification->lent.valid(), next % 3 == 1);
     EXPECT_TRUE(holds(notification->message.data(), next % 3 == 2 ? 3 : 0, 9));
     if (next % 3 == 1) {
-      EXPECT_EQ(
-          std::memcmp(notification->message.data(), message.data(), notification->message.size()),
-          0);
+      EXPECT_TRUE(std::equal(notification->message.begin(), notification->message.end(),
+                             message.begin()));
     }
   }
   EXPECT_TRUE(eventually([&] { return returned_ == tag / 3; }));

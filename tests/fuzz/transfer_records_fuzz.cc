@@ -93,6 +93,17 @@ void run_offer(Bytes bytes) {
   if (!offer.ok()) return;
   auto size = offer->spec.bytes();
   require(size.ok() && size.value() == offer->bytes, "an offer has the bytes of its shape");
+  if (offer->bytes == 0 || offer->bytes > transfer::kMaxEagerBytes) return;
+  Bytes eager = offer->encode();
+  const std::size_t head = eager.size();
+  eager.resize(head + offer->bytes, std::byte{5});
+  auto again = OfferRecord::decode(view_of(eager));
+  require(
+      again.ok() && again->eager.data == eager.data() + head && again->eager.size == offer->bytes,
+      "the bytes behind an offer are its tensor");
+  eager.pop_back();
+  require(eager.size() == head || !OfferRecord::decode(view_of(eager)).ok(),
+          "a part of a tensor is none");
 }
 
 void run_head(Bytes bytes) {

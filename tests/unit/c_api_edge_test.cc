@@ -172,12 +172,27 @@ TEST_P(CAbiEdge, ADynamicTensorIsMappedOrRead) {
   fw_tensor_spec announced = floats_of(7);
   EXPECT_EQ(fw_sender_announced(sender_, &announced), FW_EDGE_DYNAMIC);
   EXPECT_EQ(announced.rank, 0u);
-  const std::string bytes(kFloatBytes, 'd');
+  const std::string bytes(8000, 'd');
   ASSERT_EQ(send(bytes), "kOk");
   fw_tensor* const tensor = receive();
   EXPECT_EQ(bytes_of(tensor), bytes);
   EXPECT_EQ(info_of(tensor).arrival, maps() ? FW_ARRIVAL_ALIASED : FW_ARRIVAL_READ);
   EXPECT_EQ(stats_of(receiver_).offered, 1u);
+  fw_tensor_release(tensor);
+}
+
+TEST_P(CAbiEdge, ASmallDynamicTensorIsInItsOffer) {
+  open(nullptr);
+  const std::string bytes(kFloatBytes, 'e');
+  ASSERT_EQ(send(bytes), "kOk");
+  fw_tensor* const tensor = receive();
+  EXPECT_EQ(bytes_of(tensor), bytes);
+  EXPECT_EQ(info_of(tensor).arrival, FW_ARRIVAL_EAGER);
+  fw_tensor_stats sent = {};
+  sent.struct_size = sizeof sent;
+  fw_sender_stats(sender_, &sent);
+  EXPECT_EQ(sent.eager, 1u);
+  EXPECT_EQ(stats_of(receiver_).eager, 1u);
   fw_tensor_release(tensor);
 }
 
@@ -189,12 +204,12 @@ TEST_P(CAbiEdge, AnOfferIsReadIntoMemoryOfTheProgram) {
   options.deallocate = ProgramMemory::deallocate;
   options.context = &memory;
   open(&options);
-  const std::string bytes(kFloatBytes, 'r');
+  const std::string bytes(8000, 'r');
   ASSERT_EQ(send(bytes), "kOk");
   fw_tensor* const tensor = receive();
   EXPECT_EQ(bytes_of(tensor), bytes);
   EXPECT_EQ(info_of(tensor).arrival, FW_ARRIVAL_READ);
-  EXPECT_EQ(memory.dims, std::vector<std::uint64_t>{kFloats});
+  EXPECT_EQ(memory.dims, std::vector<std::uint64_t>{2000});
   EXPECT_EQ(code(finish(std::exchange(receiver_, nullptr), kHang)), "kOk");
   EXPECT_EQ(memory.deallocated, 0) << "the tensor outlives its receiver";
   fw_tensor_release(tensor);

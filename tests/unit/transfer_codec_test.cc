@@ -179,6 +179,21 @@ TEST(TransferCodec, OffersAreReadAsWrittenAndNeverWithAFlippedBit) {
   }
 }
 
+TEST(TransferCodec, AnOfferHasAllOfItsTensorOrNothing) {
+  const Bytes head = offer().encode();
+  for (const std::uint64_t size : {std::uint64_t{1}, offer().bytes - 1, offer().bytes + 1}) {
+    Bytes bytes = head;
+    bytes.resize(head.size() + size);
+    EXPECT_EQ(OfferRecord::decode(view(bytes)).status().code(), StatusCode::kProtocolError) << size;
+  }
+  Bytes bytes = head;
+  bytes.resize(head.size() + offer().bytes, std::byte{7});
+  Result<OfferRecord> read = OfferRecord::decode(view(bytes));
+  ASSERT_TRUE(read.ok()) << read.status().to_string();
+  EXPECT_EQ(read->eager.data, bytes.data() + head.size());
+  EXPECT_EQ(read->eager.size, offer().bytes);
+}
+
 // Aligned allocations round up: a size near 2^64 would become a block of a few bytes.
 TEST(TransferCodec, ATensorTooLargeForAnyMemoryIsRefusedBeforeMemoryIsAskedFor) {
   OfferRecord record = offer();

@@ -291,6 +291,10 @@ TEST(Offers, AreJudgedByEpochRoundLeaseAndTerms) {
   };
   EXPECT_EQ(judge(empty, std::nullopt), OfferVerdict::kWelcome);
   EXPECT_EQ(judge(empty, 24), OfferVerdict::kMalformed);
+  const std::vector<std::byte> bytes(24);
+  const auto eager = [&](OfferRecord& o) { o.eager = {bytes.data(), bytes.size()}; };
+  EXPECT_EQ(judge(eager, std::nullopt), OfferVerdict::kWelcome);
+  EXPECT_EQ(judge(eager, 24), OfferVerdict::kMalformed) << "its tensor came twice";
 }
 
 TEST(Sequences, KeepTheOrderOfArrivalWhereNothingOvertakes) {

@@ -109,6 +109,7 @@ class TensorStats:
     staged: int
     aliased: int
     read: int
+    eager: int
     allocations: int
     registrations: int
     requests: int
