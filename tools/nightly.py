@@ -75,7 +75,8 @@ LANES = (
     Lane(
         "wheels",
         1800,
-        "make wheels plugin && pytest -q -m nightly --junit-xml=build/nightly/results/wheels.xml"
+        "make wheels plugin grpc-programs && pytest -q -m nightly"
+        " --junit-xml=build/nightly/results/wheels.xml"
         f" tests/python/wheels && {SKIPS} build/nightly/results/wheels.xml",
     ),
     Lane("lint", 350, "make lint LINT=all"),

@@ -2,10 +2,10 @@
 
     .venv/bin/python tools/release.py
 
-Builds the wheels of `make wheels`, those of farwrite-tensorflow and farwrite-demo, and the source
-distribution. Writes SHA256SUMS, the list of what is linked into the files (contents.cdx.json,
-CycloneDX), and this version's section of the changelog (CHANGES.md). Every file is installed into
-an empty environment and used. The folder is there once all of that went well.
+Builds the wheels of `make wheels`, those of farwrite-tensorflow, farwrite-grpc and farwrite-demo,
+and the source distribution. Writes SHA256SUMS, the list of what is linked into the files
+(contents.cdx.json, CycloneDX), and this version's section of the changelog (CHANGES.md). Every file
+is installed into an empty environment and used. The folder is there once all of that went well.
 """
 
 from __future__ import annotations
@@ -42,9 +42,16 @@ TENSORFLOW = "tensorflow-cpu==2.21.0"
 USE_PLUGIN = (
     "import farwrite.tensorflow as f; assert 'farwrite_tensorflow' in str(f.PLUGIN), f.PLUGIN"
 )
+USE_COMPONENT = (
+    "import ctypes; from farwrite.run.grpc_component import PRELOADED, find_component;"
+    " found = find_component(); assert found.name == 'farwrite_grpc', found;"
+    " ctypes.CDLL(str(found / PRELOADED))"
+)
+"""The other library needs gRPC: tests/python/wheels runs programs with it."""
 CHECKS = {
     "farwrite": ("import farwrite; farwrite.Device(fabrics=['shm']).close()",),
     "farwrite_tensorflow": (USE_PLUGIN, TENSORFLOW),
+    "farwrite_grpc": (USE_COMPONENT,),
     "farwrite_demo": ("import farwrite_demo",),
 }
 """By the beginning of a file's name, what must run beside it, and what that needs besides."""
@@ -77,6 +84,7 @@ def collect() -> None:
     FOLDER.mkdir(parents=True)
     run(sys.executable, "tools/build_wheels.py", "--into", FOLDER)
     run(sys.executable, "tools/build_plugin_wheel.py", FOLDER)
+    run(sys.executable, "tools/build_grpc_wheel.py", FOLDER)
     build = (sys.executable, "-m", "build", "--no-isolation", "--outdir", FOLDER)
     run(*build, "--wheel", "demo")
     run(*build, "--sdist", ".")
@@ -148,7 +156,7 @@ def install(file: Path, python: Path) -> float:
         program, *needed = CHECKS[file.name.partition("-")[0]]
         run(*pip, "--only-binary=:all:", "numpy", *needed)
         began = time.monotonic()
-        # farwrite-demo and farwrite-tensorflow require this farwrite, which is not on PyPI.
+        # farwrite-demo and the compiled parts require this farwrite, which is not on PyPI.
         run(*pip, "--find-links", FOLDER, file)
         seconds = time.monotonic() - began
         run(inside, "-c", program)

@@ -7,14 +7,19 @@
 
 #include <array>
 #include <atomic>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <string>
 
+#include "farwrite/c_status.h"
 #include "farwrite/grpc.h"
 #include "grpc/hooks.h"
+
+#define FW_TEXT_OF(number) #number
+#define FW_TEXT(macro) FW_TEXT_OF(macro)
 
 namespace {
 
@@ -25,6 +30,9 @@ using farwrite::grpc::TcpCreate;
 
 constexpr char kGrpcLibrary[] = "libgrpc.so.29";
 constexpr char kComponent[] = "libfarwrite_grpc_1_51.so";
+constexpr char kFarwrite[] = "libfarwrite.so";
+// `farwrite run` looks for this text in the file before it starts a program.
+[[gnu::used]] constexpr char kBuiltFor[] = "farwrite-grpc: C ABI " FW_TEXT(FW_ABI_VERSION);
 // The beginning of what the mark of `farwrite run` is a link to.
 constexpr char kMark[] = "/memfd:farwrite-grpc";
 constexpr char kTcpCreate[] =
@@ -56,6 +64,26 @@ std::string folder() {
   return path.substr(0, path.rfind('/') + 1);
 }
 
+// Why Farwrite's library is not the one that the component was compiled for; empty if it is. Loads
+// it: the component takes it by its name, wherever it came from.
+std::string misfit() {
+  void* library = ::dlopen(kFarwrite, RTLD_LAZY | RTLD_NOLOAD);
+  if (library == nullptr) {
+    // In Farwrite's own package, or in that of farwrite-grpc beside it.
+    std::string path = folder() + kFarwrite;
+    if (::access(path.c_str(), F_OK) != 0) path = folder() + "../farwrite/" + kFarwrite;
+    library = ::dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
+    if (library == nullptr) return ::dlerror();
+  }
+  using Version = std::uint32_t (*)();
+  const auto version = reinterpret_cast<Version>(::dlsym(library, "fw_abi_version"));
+  const std::uint32_t found = version == nullptr ? 0 : version();
+  if (found == FW_ABI_VERSION) return {};
+  return "the component in " + folder() + " was built for C ABI " FW_TEXT(FW_ABI_VERSION) +
+         " of Farwrite, and the " + kFarwrite + " that is loaded has " + std::to_string(found) +
+         "; install both of one release, or build the component again (make grpc)";
+}
+
 void give_up(const std::string& why) {
   std::fprintf(stderr, "farwrite: gRPC stays on TCP: %s\n", why.c_str());
   const char* const require = std::getenv("FARWRITE_GRPC_REQUIRE");
@@ -75,6 +103,7 @@ const Hooks* load() {
       return give_up(std::string("this program's gRPC is not ") + kGrpcLibrary +
                      ", the only version that Farwrite knows (1.51)");
     }
+    if (const std::string why = misfit(); !why.empty()) return give_up(why);
     void* const component = ::dlopen((folder() + kComponent).c_str(), RTLD_NOW | RTLD_LOCAL);
     void* const function =
         component == nullptr ? nullptr : ::dlsym(component, farwrite::grpc::kHooksFunction);
@@ -124,7 +153,7 @@ const char* farwrite_grpc_enable(void) {
   } else if (::dlsym(RTLD_DEFAULT, kTcpCreate) !=
              reinterpret_cast<void*>(::dlsym(RTLD_DEFAULT, "farwrite_grpc_tcp_create"))) {
     why = "libgrpc comes before libfarwrite_grpc: name libfarwrite_grpc first when you link";
-  } else {
+  } else if (why = misfit(); why.empty()) {
     enabled.store(true);
     return nullptr;
   }

@@ -34,7 +34,7 @@ def refused(
     monkeypatch: pytest.MonkeyPatch,
 ):
     """Run a program that cannot be run; return the exit status and the cause."""
-    monkeypatch.setattr("farwrite.run.grpc.LIBRARY", folders[0])
+    monkeypatch.setattr("farwrite.run.command.find_component", lambda: folders[0])
     built: list[None] = []
     monkeypatch.setattr(command, "_build_first", lambda: built.append(None))
 

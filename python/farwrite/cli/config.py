@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,22 @@ if TYPE_CHECKING:
 _PACKAGE = Path(__file__).resolve().parents[1]
 _INCLUDE = str(_PACKAGE / "include")
 
-# What each flag prints: arguments of a command line.
-_ANSWERS = {
+
+def _grpc_cflags() -> tuple[str, ...]:
+    from farwrite.run.grpc_component import find_component
+
+    return (f"-I{find_component() / 'include'}",)
+
+
+def _grpc_libs() -> tuple[str, ...]:
+    from farwrite.run.grpc_component import find_component
+
+    folder = find_component()
+    return f"-L{folder}", f"-Wl,-rpath,{folder}", "-lfarwrite_grpc"
+
+
+# What each flag prints: arguments of a command line, or a function that finds them.
+_ANSWERS: dict[str, tuple[tuple[str, ...] | Callable[[], tuple[str, ...]], str]] = {
     "--cmake-dir": ((str(_PACKAGE / "cmake"),), "the folder of the CMake package: farwrite_DIR"),
     "--cflags": ((f"-I{_INCLUDE}",), "compiler flags"),
     "--libs": (
@@ -26,6 +41,8 @@ _ANSWERS = {
         (str(_PACKAGE / "pkgconfig"),),
         "the folder of farwrite.pc, for PKG_CONFIG_PATH",
     ),
+    "--grpc-cflags": (_grpc_cflags, "compiler flags of farwrite/grpc.h, the component for gRPC"),
+    "--grpc-libs": (_grpc_libs, "linker flags of that component; name them before gRPC's"),
 }
 
 
@@ -47,5 +64,6 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the answers in the order of their flags."""
     if not arguments.answers:
         arguments.parser.error(f"name at least one of {', '.join(_ANSWERS)}")
-    print(shlex.join(word for answer in arguments.answers for word in answer))
+    found = (each() if callable(each) else each for each in arguments.answers)
+    print(shlex.join(word for answer in found for word in answer))
     return 0

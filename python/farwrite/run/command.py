@@ -18,6 +18,7 @@ from farwrite.plugin.build import ensure_built, find_built
 from farwrite.plugin.wheel import find_wheel
 from farwrite.run.child import Run, run_command, say
 from farwrite.run.grpc import run_grpc
+from farwrite.run.grpc_component import PRELOADED, find_component
 from farwrite.run.inside import OR_GRPC
 from farwrite.run.program import check_program
 from farwrite.run.report import as_json, table
@@ -69,8 +70,9 @@ def _run_grpc(command: list[str], arguments: argparse.Namespace) -> int:
         if getattr(arguments, option):
             name = option.replace("_", "-")
             raise InvalidArgument(f"farwrite run: --{name} is for TensorFlow, not for --grpc")
+    library = find_component() / PRELOADED
     try:
-        return run_grpc(command, require=arguments.require)
+        return run_grpc(command, library, require=arguments.require)
     except (NotFound, PermissionDenied) as error:
         return _not_started(error)
 

@@ -6,11 +6,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-import farwrite
-from farwrite.errors import NotFound
 from farwrite.run.child import say, started
 
-LIBRARY = Path(farwrite.__file__).parent / "libfarwrite_grpc.so"
 PRELOAD = "LD_PRELOAD"
 MARK = "farwrite-grpc"
 """The name that src/grpc/interpose.cc looks for before it writes."""
@@ -18,11 +15,13 @@ NOT_LOADED = 1
 """The exit status if `require` is set and the command ended well without gRPC."""
 
 
-def run_grpc(command: Sequence[str], *, require: bool) -> int:
+def run_grpc(command: Sequence[str], library: Path, *, require: bool) -> int:
     """Run `command` to its end, and return its exit status as in a shell.
 
     Parameters
     ----------
+    library : Path
+        Of the component, what stands in front of gRPC's library.
     require : bool
         A connection that cannot use Farwrite fails, and so does a command that loads no gRPC of
         the version that Farwrite knows. Otherwise they stay on TCP.
@@ -30,16 +29,11 @@ def run_grpc(command: Sequence[str], *, require: bool) -> int:
     Raises
     ------
     NotFound
-        If the component is not built, or if there is no such command.
+        If there is no such command.
     PermissionDenied
         If the command cannot be started.
     """
-    if not LIBRARY.exists():
-        raise NotFound(
-            f"farwrite run --grpc: {LIBRARY} does not exist, because the component for gRPC is not"
-            " built; in a checkout of Farwrite type: make grpc"
-        )
-    preloaded = (str(LIBRARY), os.environ.get(PRELOAD, ""))
+    preloaded = (str(library), os.environ.get(PRELOAD, ""))
     # A file without a name: nothing stays behind however this process ends.
     mark = os.memfd_create(MARK)
     try:

@@ -2,50 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
-import sanitized
-from grpc_programs import PROGRAMS, REPOSITORY, GrpcProgram, require_programs
+from enabling_client import compiled
+from grpc_programs import PROGRAMS, GrpcProgram, require_programs
 from grpc_transports import FARWRITE
 
 from farwrite_bench.cluster.process import free_ports
 
 require_programs("interop_server")
-
-PACKAGE = sanitized.COMPONENT
-DEBS = REPOSITORY / ".cache/debs/usr"
-
-
-def compiled(folder: Path, *libraries: str) -> Path:
-    """Compile enabling_client, linked against the libraries in this order; return its path."""
-    prefix = DEBS if (DEBS / "include/grpc/grpc.h").exists() else Path("/usr")
-    (grpc,) = prefix.glob("lib/*/libgrpc.so")
-    program = folder / "enabling_client"
-    subprocess.run(
-        [
-            "g++",
-            "-std=c++17",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            *sanitized.COMPILE,
-            f"-I{prefix / 'include'}",
-            f"-I{REPOSITORY / 'src/grpc/include'}",
-            REPOSITORY / "tests/grpc/enabling_client.cc",
-            f"-L{PACKAGE}",
-            f"-L{grpc.parent}",
-            # RPATH rather than RUNPATH, because Debian's libraries find each other through it.
-            f"-Wl,--disable-new-dtags,-rpath,{PACKAGE},-rpath,{grpc.parent}",
-            *(f"-l{library}" for library in libraries),
-            "-lgpr",
-            "-o",
-            program,
-        ],
-        check=True,
-    )
-    return program
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from farwrite.run.grpc import LIBRARY
+from farwrite.run.grpc_component import OWN, PRELOADED
 from farwrite_bench.cluster.process import free_ports
 from processes import stop
 from random_programs.actors import temporary_folder, until
@@ -109,7 +109,7 @@ class Program(GrpcProgram):
 class World(AnyWorld):
     @staticmethod
     def is_built() -> bool:
-        return (PROGRAMS / "connection_server").is_file() and LIBRARY.is_file()
+        return (PROGRAMS / "connection_server").is_file() and (OWN / PRELOADED).is_file()
 
     def __init__(self, fabric: str, draw: random.Random, stack: contextlib.ExitStack) -> None:
         super().__init__(fabric, draw, stack)

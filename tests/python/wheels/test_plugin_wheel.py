@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from build_plugin_wheel import PLATFORM, too_new
 from build_wheels import Wheel
+from debian_wheel import DEBIAN_11, too_new
 from farwrite_bench.cluster.process import free_ports
 from wheels.environments import PAIRS, ROOT, call, python_of, python_with
 
@@ -50,10 +50,10 @@ def plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_it_is_small_and_for_old_systems(plugin: Path, tmp_path: Path) -> None:
-    assert plugin.name == f"farwrite_tensorflow-0.1.0-py3-none-{PLATFORM}.whl"
+    assert plugin.name == f"farwrite_tensorflow-0.1.0-py3-none-{DEBIAN_11.platform}.whl"
     assert plugin.stat().st_size < 1_000_000
     call(sys.executable, "-m", "zipfile", "-e", plugin, tmp_path)
-    assert too_new(tmp_path / "farwrite_tensorflow" / "farwrite_tensorflow.so") == []
+    assert too_new(tmp_path / "farwrite_tensorflow" / "farwrite_tensorflow.so", DEBIAN_11) == []
 
 
 @pytest.mark.parametrize(("wheel", "minor"), PAIRS)
