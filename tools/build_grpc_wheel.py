@@ -22,7 +22,7 @@ from farwrite.errors import Error
 from farwrite.plugin.build import allowed_jobs
 from farwrite.run.grpc_component import LIBRARIES, OWN
 
-SOURCE = ROOT / "component"
+SOURCE = ROOT / "grpc"
 GRPC = ROOT / ".cache/grpc/grpc-1.51.1"
 
 
