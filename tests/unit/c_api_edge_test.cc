@@ -93,6 +93,15 @@ class CAbiEdge : public CAbiOnFabric {
     ASSERT_EQ(code(fw_receiver_open(far_.channel, "edge", options, &receiver_)), "kOk");
     ASSERT_EQ(code(fw_sender_open(near_.device, near_.channel, "edge", kHang, &sender_)), "kOk");
   }
+  // The same of a dynamic edge, which copies every offer into that memory.
+  void open_into(ProgramMemory& memory) {
+    fw_receiver_options options = options_of_kind(FW_EDGE_DYNAMIC);
+    options.copy_offers = 1;
+    options.allocate = ProgramMemory::allocate;
+    options.deallocate = ProgramMemory::deallocate;
+    options.context = &memory;
+    open(&options);
+  }
   std::string send(const std::string& bytes, std::uint64_t timeout_ns = kHang) {
     const fw_tensor_spec spec = floats_of(bytes.size() / 4);
     fw_completion* completion = nullptr;
@@ -189,12 +198,7 @@ TEST_P(CAbiEdge, ADynamicTensorIsMappedOrReadOrInItsOffer) {
 
 TEST_P(CAbiEdge, AnOfferIsReadIntoMemoryOfTheProgram) {
   ProgramMemory memory;
-  fw_receiver_options options = options_of_kind(FW_EDGE_DYNAMIC);
-  options.copy_offers = 1;
-  options.allocate = ProgramMemory::allocate;
-  options.deallocate = ProgramMemory::deallocate;
-  options.context = &memory;
-  open(&options);
+  open_into(memory);
   const std::string bytes(8000, 'r');
   ASSERT_EQ(send(bytes), "kOk");
   fw_tensor* const tensor = receive();
@@ -210,12 +214,7 @@ TEST_P(CAbiEdge, AnOfferIsReadIntoMemoryOfTheProgram) {
 
 TEST_P(CAbiEdge, ATensorWithoutMemoryStaysTheNextOne) {
   ProgramMemory memory;
-  fw_receiver_options options = options_of_kind(FW_EDGE_DYNAMIC);
-  options.copy_offers = 1;
-  options.allocate = ProgramMemory::allocate;
-  options.deallocate = ProgramMemory::deallocate;
-  options.context = &memory;
-  open(&options);
+  open_into(memory);
   memory.empty = true;
   ASSERT_EQ(send(std::string(kFloatBytes, 'm')), "kOk");
   auto* tensor = reinterpret_cast<fw_tensor*>(std::uintptr_t{64});
