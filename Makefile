@@ -276,6 +276,8 @@ lint: install $(VENV)/.tensorflow $(VENV)/.dev ## Check format, types, lints, fi
 	@python tools/check_wording.py
 	$(call say,lint: what folders include)
 	@python tools/check_includes.py
+	$(call say,lint: names of types)
+	@python tools/check_names.py
 	$(call say,lint: locks)
 	@python tools/check_locks.py
 	@python tools/check_plugin_locks.py

@@ -10,7 +10,7 @@
 
 namespace farwrite::device {
 
-inline Status send_frame(int socket, FrameType type, ByteView body, core::Deadline deadline,
+inline Status send_frame(int socket, ControlFrameType type, ByteView body, core::Deadline deadline,
                          std::string_view operation) {
   core::PlainView stream(socket);
   return send_frame(stream, type, body, deadline, operation);
@@ -20,16 +20,16 @@ inline Result<Frame> receive_frame(int socket, core::Deadline deadline,
   core::PlainView stream(socket);
   return receive_frame(stream, deadline, operation);
 }
-inline Result<Introduction> introduce_connecting(int socket, const LocalIdentity& self,
-                                                 const std::string& peer_name,
-                                                 core::Deadline deadline,
-                                                 fabric::LinkObserver* observer) {
+inline Result<HandshakeResult> introduce_connecting(int socket, const LocalIdentity& self,
+                                                    const std::string& peer_name,
+                                                    core::Deadline deadline,
+                                                    fabric::LinkObserver* observer) {
   core::PlainView stream(socket);
   return introduce_connecting(stream, self, peer_name, deadline, observer);
 }
-inline Result<Introduction> introduce_accepting(int socket, const LocalIdentity& self,
-                                                core::Deadline deadline,
-                                                fabric::LinkObserver* observer) {
+inline Result<HandshakeResult> introduce_accepting(int socket, const LocalIdentity& self,
+                                                   core::Deadline deadline,
+                                                   fabric::LinkObserver* observer) {
   core::PlainView stream(socket);
   return introduce_accepting(stream, self, deadline, observer);
 }

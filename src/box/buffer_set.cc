@@ -35,10 +35,10 @@ Result<BufferSet> BufferSet::create(Device device, std::uint64_t bytes, std::uin
   Result<MemoryRegion> first = set.device_.allocate(at_least_one(bytes));
   if (!first.ok()) return no_memory(set.device_, first.status(), bytes);
   std::memset(first->data(), 0, first->size());
-  set.slots_[0] = {.region = *std::move(first), .number = set.next_number_++};
-  set.slots_used_ = 1;
+  set.rows_[0] = {.region = *std::move(first), .number = set.next_number_++};
+  set.rows_used_ = 1;
   std::byte* const memory = set.state_.data();
-  store_word(memory, SegmentLayout::buffer_at(0), set.slots_[0].number);
+  store_word(memory, SegmentLayout::buffer_at(0), set.rows_[0].number);
   for (std::uint64_t chunk = 0; chunk < set.chunks(); ++chunk) {
     store_word(memory, set.chunk_at(0, chunk), SegmentLayout::stamp(id.version));
   }
@@ -50,8 +50,8 @@ Result<BufferSet> BufferSet::create(Device device, std::uint64_t bytes, std::uin
 }
 
 Result<MemoryRegion> BufferSet::buffer(std::uint64_t number) const {
-  for (const Slot& slot : slots_) {
-    if (number != 0 && slot.number == number) return slot.region;
+  for (const HostedBuffer& buffer : rows_) {
+    if (number != 0 && buffer.number == number) return buffer.region;
   }
   return Status::error(StatusCode::kNotFound, {.operation = "open a buffer"},
                        "the segment has no buffer " + std::to_string(number), "read again");
@@ -59,39 +59,39 @@ Result<MemoryRegion> BufferSet::buffer(std::uint64_t number) const {
 
 std::uint64_t BufferSet::pins() const {
   std::uint64_t pins = 0;
-  for (const Slot& slot : slots_) pins += slot.pins;
-  for (const auto& [number, slot] : set_aside_) pins += slot.pins;
+  for (const HostedBuffer& buffer : rows_) pins += buffer.pins;
+  for (const auto& [number, buffer] : set_aside_) pins += buffer.pins;
   return pins;
 }
 
-bool BufferSet::is_spare(std::uint32_t slot) const {
-  const Slot& candidate = slots_[slot];
-  return candidate.number != 0 && slot != current_ && candidate.pins == 0 && !candidate.filling;
+bool BufferSet::is_spare(std::uint32_t row) const {
+  const HostedBuffer& candidate = rows_[row];
+  return candidate.number != 0 && row != current_ && candidate.pins == 0 && !candidate.filling;
 }
 
-std::uint32_t BufferSet::slot_of(std::uint64_t number) const {
-  std::uint32_t slot = 0;
-  while (slot < slots_used_ && slots_[slot].number != number) ++slot;
-  return slot;
+std::uint32_t BufferSet::row_of(std::uint64_t number) const {
+  std::uint32_t row = 0;
+  while (row < rows_used_ && rows_[row].number != number) ++row;
+  return row;
 }
 
 std::optional<std::uint32_t> BufferSet::grow() {
-  const std::uint32_t slot = slot_of(0);
-  if (slot == most_) return std::nullopt;
+  const std::uint32_t row = row_of(0);
+  if (row == most_) return std::nullopt;
   Result<MemoryRegion> region = device_.allocate(at_least_one(bytes_));
   if (!region.ok()) return std::nullopt;
-  if (slot == slots_used_) ++slots_used_;
-  slots_[slot] = {.region = *std::move(region), .number = next_number_++};
+  if (row == rows_used_) ++rows_used_;
+  rows_[row] = {.region = *std::move(region), .number = next_number_++};
   // No reader may take stamps of the bytes that were here for stamps of the new buffer's.
-  begin_all(slot);
-  store_word(state_.data(), SegmentLayout::buffer_at(slot), slots_[slot].number);
-  return slot;
+  begin_all(row);
+  store_word(state_.data(), SegmentLayout::buffer_at(row), rows_[row].number);
+  return row;
 }
 
 std::optional<std::uint32_t> BufferSet::take_spare(bool leave_one) {
   std::vector<std::uint32_t> spare;
-  for (std::uint32_t slot = 0; slot < slots_used_; ++slot) {
-    if (is_spare(slot)) spare.push_back(slot);
+  for (std::uint32_t row = 0; row < rows_used_; ++row) {
+    if (is_spare(row)) spare.push_back(row);
   }
   while (spare.size() < (leave_one ? 2U : 1U)) {
     const std::optional<std::uint32_t> more = grow();
@@ -99,18 +99,18 @@ std::optional<std::uint32_t> BufferSet::take_spare(bool leave_one) {
     spare.push_back(*more);
   }
   const std::uint32_t taken = spare.front();
-  slots_[taken].filling = true;
+  rows_[taken].filling = true;
   begin_all(taken);
   return taken;
 }
 
 Status BufferSet::pin_current() {
-  Slot& slot = slots_[current_];
-  if (slot.pins == 0) {
+  HostedBuffer& buffer = rows_[current_];
+  if (buffer.pins == 0) {
     bool has_spare = false;
-    for (std::uint32_t other = 0; other < slots_used_; ++other) has_spare |= is_spare(other);
+    for (std::uint32_t other = 0; other < rows_used_; ++other) has_spare |= is_spare(other);
     if (!has_spare && !grow().has_value()) {
-      if (slot_of(0) != most_) {
+      if (row_of(0) != most_) {
         return memory_used_up(
             device_, "lease a segment",
             "the version that comes next, of " + std::to_string(bytes_) + " bytes",
@@ -122,16 +122,16 @@ Status BufferSet::pin_current() {
                            kReleaseVersions);
     }
   }
-  ++slot.pins;
+  ++buffer.pins;
   return Status();
 }
 
-void BufferSet::put_back(std::uint32_t slot) {
+void BufferSet::put_back(std::uint32_t row) {
   // The bytes are of no version, and their chunks may get the stamps again that they had before. A
   // reader that was stopped meanwhile sees that the buffer is another one.
-  slots_[slot].number = next_number_++;
-  store_word(state_.data(), SegmentLayout::buffer_at(slot), slots_[slot].number);
-  slots_[slot].filling = false;
+  rows_[row].number = next_number_++;
+  store_word(state_.data(), SegmentLayout::buffer_at(row), rows_[row].number);
+  rows_[row].filling = false;
   release_unused();
 }
 
@@ -140,14 +140,14 @@ void BufferSet::unpin(std::uint64_t number) {
     if (--aside->second.pins == 0) set_aside_.erase(aside);
     return;
   }
-  --slots_[slot_of(number)].pins;
+  --rows_[row_of(number)].pins;
   release_unused();
 }
 
 bool BufferSet::set_aside(std::uint64_t number) {
-  const std::uint32_t slot = slot_of(number);
-  if (slot == slots_used_ || slot == current_ || slots_[slot].pins == 0) return false;
-  set_aside_[number] = std::exchange(slots_[slot], Slot());
+  const std::uint32_t row = row_of(number);
+  if (row == rows_used_ || row == current_ || rows_[row].pins == 0) return false;
+  set_aside_[number] = std::exchange(rows_[row], HostedBuffer());
   return true;
 }
 
@@ -159,48 +159,48 @@ void BufferSet::free() {
 
 void BufferSet::release_unused() {
   if (!freed_) return;
-  for (Slot& slot : slots_) {
-    if (slot.pins == 0 && !slot.filling) slot.region = MemoryRegion();
+  for (HostedBuffer& buffer : rows_) {
+    if (buffer.pins == 0 && !buffer.filling) buffer.region = MemoryRegion();
   }
 }
 
-void BufferSet::begin(std::uint32_t slot) {
+void BufferSet::begin(std::uint32_t row) {
   std::byte* const memory = state_.data();
-  const std::uint64_t at = SegmentLayout::stamp_at(slot);
+  const std::uint64_t at = SegmentLayout::stamp_at(row);
   store_word(memory, at, load_word(memory, at) | 1);
   fence_before_bytes();
 }
 
-void BufferSet::begin_chunk(std::uint32_t slot, std::uint64_t chunk) {
+void BufferSet::begin_chunk(std::uint32_t row, std::uint64_t chunk) {
   std::byte* const memory = state_.data();
-  const std::uint64_t at = chunk_at(slot, chunk);
+  const std::uint64_t at = chunk_at(row, chunk);
   store_word(memory, at, load_word(memory, at) | 1);
   fence_before_bytes();
 }
 
-void BufferSet::begin_all(std::uint32_t slot) {
-  begin(slot);
-  for (std::uint64_t chunk = 0; chunk < chunks(); ++chunk) begin_chunk(slot, chunk);
+void BufferSet::begin_all(std::uint32_t row) {
+  begin(row);
+  for (std::uint64_t chunk = 0; chunk < chunks(); ++chunk) begin_chunk(row, chunk);
 }
 
-void BufferSet::end_chunk(std::uint32_t slot, std::uint64_t chunk, bool fresh) {
+void BufferSet::end_chunk(std::uint32_t row, std::uint64_t chunk, bool fresh) {
   std::byte* const memory = state_.data();
   const std::uint64_t before = SegmentLayout::version(load_word(memory, chunk_at(current_, chunk)));
-  store_word(memory, chunk_at(slot, chunk), SegmentLayout::stamp(before + (fresh ? 1 : 0)));
+  store_word(memory, chunk_at(row, chunk), SegmentLayout::stamp(before + (fresh ? 1 : 0)));
 }
 
-VersionId BufferSet::finish(std::uint32_t slot, std::uint64_t epoch) {
+VersionId BufferSet::finish(std::uint32_t row, std::uint64_t epoch) {
   std::byte* const memory = state_.data();
   const std::uint64_t next = version() + 1;
-  const std::uint64_t epoch_at = SegmentLayout::epoch_at(slot);
+  const std::uint64_t epoch_at = SegmentLayout::epoch_at(row);
   // No reader may pair the new stamp with the old epoch, or the old stamp with the new epoch.
   const bool changes = load_word(memory, epoch_at) != epoch;
   if (changes) store_word(memory, epoch_at, 0);
-  store_word(memory, SegmentLayout::stamp_at(slot), SegmentLayout::stamp(next));
+  store_word(memory, SegmentLayout::stamp_at(row), SegmentLayout::stamp(next));
   if (changes) store_word(memory, epoch_at, epoch);
-  slots_[slot].filling = false;
-  current_ = slot;
-  store_word(memory, SegmentLayout::kCurrentAt, slot);
+  rows_[row].filling = false;
+  current_ = row;
+  store_word(memory, SegmentLayout::kCurrentAt, row);
   store_word(memory, SegmentLayout::kEpochAt, epoch);
   store_word(memory, SegmentLayout::kVersionAt, next);
   return {.epoch = epoch, .version = next};

@@ -43,44 +43,44 @@ class BufferSet {
   // The buffer of that number. kNotFound for an unknown number.
   Result<MemoryRegion> buffer(std::uint64_t number) const;
   // Of all buffers.
-  std::uint64_t allocated() const { return bytes_ * (slots_used_ + set_aside_.size()); }
+  std::uint64_t allocated() const { return bytes_ * (rows_used_ + set_aside_.size()); }
 
   std::uint32_t current() const { return current_; }
-  std::uint64_t number(std::uint32_t slot) const { return slots_[slot].number; }
-  std::byte* data(std::uint32_t slot) const { return slots_[slot].region.data(); }
+  std::uint64_t number(std::uint32_t row) const { return rows_[row].number; }
+  std::byte* data(std::uint32_t row) const { return rows_[row].region.data(); }
   std::uint64_t pins() const;
-  bool pinned(std::uint32_t slot) const { return slots_[slot].pins > 0; }
+  bool pinned(std::uint32_t row) const { return rows_[row].pins > 0; }
   // Of any number: whether take_spare() has given that buffer out.
-  bool filling(std::uint32_t slot) const { return slot < slots_used_ && slots_[slot].filling; }
+  bool filling(std::uint32_t row) const { return row < rows_used_ && rows_[row].filling; }
 
   // A spare buffer to fill, or nothing: every buffer is in use, or the server's memory is. With
   // `leave_one` another one has to stay spare. Its stamps say from then on that it changes.
   std::optional<std::uint32_t> take_spare(bool leave_one = false);
   // Gives a buffer that was not finished back, under another number.
-  void put_back(std::uint32_t slot);
+  void put_back(std::uint32_t row);
 
   // Pins the current buffer, with a spare kept for the next change. kResourceExhausted if none can
   // be kept.
   Status pin_current();
   void unpin(std::uint64_t number);
-  // Keeps a pinned buffer that is not current out of the count of buffers: its slot gets another
+  // Keeps a pinned buffer that is not current out of the count of buffers: its row gets another
   // one. Its bytes stay as they are until the last pin ends. False if it is not such a buffer.
   bool set_aside(std::uint64_t number);
 
-  // Around a change of chunks of `slot`. end_chunk() counts one change more than the current buffer
+  // Around a change of chunks of `row`. end_chunk() counts one change more than the current buffer
   // had when `fresh` is true, and as many otherwise (a chunk that was only copied).
-  void begin(std::uint32_t slot);
-  void begin_chunk(std::uint32_t slot, std::uint64_t chunk);
-  void end_chunk(std::uint32_t slot, std::uint64_t chunk, bool fresh);
-  // Makes `slot` current, at the next version of `epoch`, and returns both.
-  VersionId finish(std::uint32_t slot, std::uint64_t epoch);
+  void begin(std::uint32_t row);
+  void begin_chunk(std::uint32_t row, std::uint64_t chunk);
+  void end_chunk(std::uint32_t row, std::uint64_t chunk, bool fresh);
+  // Makes `row` current, at the next version of `epoch`, and returns both.
+  VersionId finish(std::uint32_t row, std::uint64_t epoch);
 
   // Readers see from then on that the segment is gone. Buffers that are neither pinned nor filling
   // go at once, the others with that.
   void free();
 
  private:
-  struct Slot {
+  struct HostedBuffer {
     MemoryRegion region = {};
     std::uint64_t number = 0;  // 0: no buffer yet
     std::uint32_t pins = 0;
@@ -89,25 +89,25 @@ class BufferSet {
 
   BufferSet(Device device, std::uint64_t bytes, std::uint32_t most)
       : device_(std::move(device)), bytes_(bytes), most_(most) {}
-  bool is_spare(std::uint32_t slot) const;
-  // Of the buffer of that number, or slots_used_.
-  std::uint32_t slot_of(std::uint64_t number) const;
+  bool is_spare(std::uint32_t row) const;
+  // Of the buffer of that number, or rows_used_.
+  std::uint32_t row_of(std::uint64_t number) const;
   void release_unused();
-  // Readers see from then on that the slot holds no whole version, and no whole chunk.
-  void begin_all(std::uint32_t slot);
-  // Allocates a buffer in a slot that has none.
+  // Readers see from then on that the row holds no whole version, and no whole chunk.
+  void begin_all(std::uint32_t row);
+  // Allocates a buffer in a row that has none.
   std::optional<std::uint32_t> grow();
-  std::uint64_t chunk_at(std::uint32_t slot, std::uint64_t chunk) const {
-    return SegmentLayout::chunk_at(bytes_, slot, chunk);
+  std::uint64_t chunk_at(std::uint32_t row, std::uint64_t chunk) const {
+    return SegmentLayout::chunk_at(bytes_, row, chunk);
   }
 
   Device device_;
   std::uint64_t bytes_;
   std::uint32_t most_;
   MemoryRegion state_;
-  std::array<Slot, kMaxBuffers> slots_;
-  std::map<std::uint64_t, Slot> set_aside_;  // by number
-  std::uint32_t slots_used_ = 0;
+  std::array<HostedBuffer, kMaxBuffers> rows_;
+  std::map<std::uint64_t, HostedBuffer> set_aside_;  // by number
+  std::uint32_t rows_used_ = 0;
   std::uint32_t current_ = 0;
   std::uint64_t next_number_ = 1;
   bool freed_ = false;

@@ -14,7 +14,7 @@ Status other_count(std::size_t segments) {
 }
 
 Result<std::shared_ptr<SegmentState>> attached(const std::shared_ptr<ClientState>& client,
-                                               const Result<ClientState::Answer>& answer) {
+                                               const Result<ClientState::ReceivedReply>& answer) {
   if (!answer.ok()) return answer.status();
   Result<std::vector<SegmentInfo>> infos = client->infos(answer.value());
   if (!infos.ok() || infos->size() != 1) {
@@ -41,7 +41,7 @@ Result<Segment> Client::create(const SegmentSpec& spec, Creation creation) const
   const Result<std::uint64_t> bytes = checked_bytes(spec);
   if (!bytes.ok()) return bytes.status();
   Request request = {.verb = Verb::kCreate, .spec = spec, .creation = creation};
-  const auto opened = [&](const Result<ClientState::Answer>& answer) {
+  const auto opened = [&](const Result<ClientState::ReceivedReply>& answer) {
     Result<Segment> segment = segment_of(attached(state_, answer));
     // Nothing knows of a segment that this call has made and cannot open.
     if (answer.ok() && !segment.ok() && creation == Creation::kExclusive) {
@@ -69,7 +69,7 @@ Result<Segment> Client::attach(std::string_view name, std::chrono::nanoseconds t
         may_wait ? deadline.remaining() : state_->timeout());
   };
   // Without waiting first: its answer tells a missing segment from a server that does not answer.
-  Result<ClientState::Answer> answer = ask(false);
+  Result<ClientState::ReceivedReply> answer = ask(false);
   const bool missing = !answer.ok() && answer.status().code() == StatusCode::kNotFound;
   if (!missing || !may_wait) {
     return segment_of(attached(state_, answer));
@@ -90,14 +90,14 @@ Result<Segment> Client::attach(std::uint64_t key) const {
 }
 
 Result<std::vector<SegmentInfo>> Client::list() const {
-  const Result<ClientState::Answer> answer = state_->call({.verb = Verb::kList});
+  const Result<ClientState::ReceivedReply> answer = state_->call({.verb = Verb::kList});
   if (!answer.ok()) return answer.status();
   return state_->infos(answer.value());
 }
 
 Result<SegmentInfo> Client::describe(std::string_view name) const {
   if (Status named = check_name("describe a segment", name); !named.ok()) return named;
-  const Result<ClientState::Answer> answer =
+  const Result<ClientState::ReceivedReply> answer =
       state_->call({.verb = Verb::kDescribe, .name = std::string(name)});
   if (!answer.ok()) return answer.status();
   Result<std::vector<SegmentInfo>> infos = state_->infos(answer.value());
@@ -116,7 +116,7 @@ const PeerInfo& Client::server() const { return state_->channel().peer(); }
 
 ClientStats Client::stats() const {
   if (state_->fork_guard().in_forked_child()) return {};
-  const ClientState::Counters& counters = state_->counters();
+  const ClientState::ClientCounters& counters = state_->counters();
   return {.reads = counters.reads.load(std::memory_order_relaxed),
           .read_retries = counters.read_retries.load(std::memory_order_relaxed),
           .leased_reads = counters.leased_reads.load(std::memory_order_relaxed),

@@ -82,7 +82,7 @@ std::uint64_t ClientState::add_pending(Verb verb, OnAnswer on_answer) {
     on_answer(core::end_of(name_of(verb), reason));
     return 0;
   }
-  pending_.emplace(next_id_, Pending{verb, std::move(on_answer)});
+  pending_.emplace(next_id_, PendingReply{verb, std::move(on_answer)});
   return next_id_++;
 }
 
@@ -94,7 +94,7 @@ void ClientState::fail_with(const Completion& sent, std::uint64_t id) {
 }
 
 void ClientState::fail(std::uint64_t id, const Status& reason) {
-  Pending pending;
+  PendingReply pending;
   {
     const core::Lock lock(mutex_);
     const auto found = pending_.find(id);
@@ -110,7 +110,7 @@ void ClientState::withdraw(std::uint64_t id, const Status& reason) {
   fail(id, reason);
 }
 
-void ClientState::answer(const OnAnswer& on_answer, Result<Answer> answer) {
+void ClientState::answer(const OnAnswer& on_answer, Result<ReceivedReply> answer) {
   const core::Inside inside(this);
   on_answer(std::move(answer));
 }
@@ -135,12 +135,12 @@ bool ClientState::forget(std::uint64_t id, OnAnswer late) {
 }
 
 void ClientState::discard(std::uint64_t key) {
-  post({.verb = Verb::kFree, .key = key}, [](const Result<Answer>&) {});
+  post({.verb = Verb::kFree, .key = key}, [](const Result<ReceivedReply>&) {});
 }
 
 ClientState::OnAnswer ClientState::free_created(const Request& request) {
   if (request.verb != Verb::kCreate || request.creation != Creation::kExclusive) return nullptr;
-  return [weak = weak_from_this()](const Result<Answer>& late) {
+  return [weak = weak_from_this()](const Result<ReceivedReply>& late) {
     const auto self = weak.lock();
     if (self == nullptr || !late.ok()) return;
     const Reply& reply = late.value().reply;
@@ -178,7 +178,8 @@ void ClientState::tell(Request request) {
   static_cast<void>(channel_.send({message.data(), message.size()}));
 }
 
-Result<ClientState::Answer> ClientState::call(Request request, std::chrono::nanoseconds timeout) {
+Result<ClientState::ReceivedReply> ClientState::call(Request request,
+                                                     std::chrono::nanoseconds timeout) {
   const Verb verb = request.verb;
   OnAnswer late = free_created(request);
   return await(
@@ -187,7 +188,7 @@ Result<ClientState::Answer> ClientState::call(Request request, std::chrono::nano
       std::move(late));
 }
 
-Result<ClientState::Answer> ClientState::call(Request request, const Lendable& lendable) {
+Result<ClientState::ReceivedReply> ClientState::call(Request request, const Lendable& lendable) {
   const Verb verb = request.verb;
   OnAnswer late = free_created(request);
   return await(
@@ -199,17 +200,17 @@ Result<ClientState::Answer> ClientState::call(Request request, const Lendable& l
       std::move(late));
 }
 
-Result<ClientState::Answer> ClientState::await(Verb verb, std::chrono::nanoseconds timeout,
-                                               const std::function<std::uint64_t(OnAnswer)>& post,
-                                               OnAnswer late) {
+Result<ClientState::ReceivedReply> ClientState::await(
+    Verb verb, std::chrono::nanoseconds timeout, const std::function<std::uint64_t(OnAnswer)>& post,
+    OnAnswer late) {
   FARWRITE_RETURN_IF_ERROR(check_wait());
-  struct Shared {
+  struct SharedReply {
     core::Mutex mutex;
     core::CondVar changed;
-    std::optional<Result<Answer>> answer FW_GUARDED_BY(mutex);
+    std::optional<Result<ReceivedReply>> answer FW_GUARDED_BY(mutex);
   };
-  const auto shared = std::make_shared<Shared>();
-  const std::uint64_t id = post([shared](Result<Answer> answer) {
+  const auto shared = std::make_shared<SharedReply>();
+  const std::uint64_t id = post([shared](Result<ReceivedReply> answer) {
     const core::Lock lock(shared->mutex);
     shared->answer.emplace(std::move(answer));
     shared->changed.notify_one();
@@ -232,7 +233,7 @@ Result<ClientState::Answer> ClientState::await(Verb verb, std::chrono::nanosecon
     lock.lock();
     shared->changed.wait(shared->mutex, come);
   }
-  Result<Answer> answer = std::move(*shared->answer);
+  Result<ReceivedReply> answer = std::move(*shared->answer);
   if (answer.ok() && !answer->reply.status.ok()) return answer->reply.status;
   return answer;
 }
@@ -255,12 +256,12 @@ void ClientState::take(Notification notification) {
       pending_.erase(found);
     }
   }
-  Answer come = {.reply = *std::move(reply), .lent = std::move(notification.lent)};
+  ReceivedReply come = {.reply = *std::move(reply), .lent = std::move(notification.lent)};
   if (on_answer == nullptr) return give_back(come);
   answer(on_answer, std::move(come));
 }
 
-void ClientState::give_back(const Answer& late) {
+void ClientState::give_back(const ReceivedReply& late) {
   const Reply& reply = late.reply;
   if (reply.number != 0) {  // a lease, which `late.lent` gives back
     tell({.verb = Verb::kRelease, .number = reply.number});
@@ -270,7 +271,7 @@ void ClientState::give_back(const Answer& late) {
 }
 
 void ClientState::end(const Status& reason) {
-  std::map<std::uint64_t, Pending> pending;
+  std::map<std::uint64_t, PendingReply> pending;
   Status ended;
   {
     const core::Lock lock(mutex_);
@@ -298,7 +299,7 @@ Status ClientState::check(std::string_view operation) {
   return core::end_of(operation, ended_);
 }
 
-Result<std::vector<SegmentInfo>> ClientState::infos(const Answer& answer) {
+Result<std::vector<SegmentInfo>> ClientState::infos(const ReceivedReply& answer) {
   if (!answer.lent.valid() || !answer.reply.body.empty()) {
     return decode_infos({answer.reply.body.data(), answer.reply.body.size()});
   }

@@ -28,12 +28,12 @@ class SegmentState;
 class ClientState : public std::enable_shared_from_this<ClientState> {
  public:
   // An answer, with what it lends.
-  struct Answer {
+  struct ReceivedReply {
     Reply reply;
     RemoteRegion lent;
   };
   // On a poller's thread, or in the call that posts: it must not block.
-  using OnAnswer = std::function<void(Result<Answer>)>;
+  using OnAnswer = std::function<void(Result<ReceivedReply>)>;
 
   static Result<std::shared_ptr<ClientState>> connect(const Endpoint& server,
                                                       const ClientOptions& options);
@@ -66,16 +66,17 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
   Result<Lendable> lendable(ByteView memory);
 
   // Sends and waits. An error of the server is an error of the call.
-  Result<Answer> call(Request request, std::chrono::nanoseconds timeout);
+  Result<ReceivedReply> call(Request request, std::chrono::nanoseconds timeout);
   // With memory that is lent until the answer.
-  Result<Answer> call(Request request, const Lendable& lendable);
-  Result<Answer> call(Request request) { return call(std::move(request), timeout_); }
+  Result<ReceivedReply> call(Request request, const Lendable& lendable);
+  Result<ReceivedReply> call(Request request) { return call(std::move(request), timeout_); }
   // Sends what has no answer.
   void tell(Request request);
   // As call(), of a request that `post` posts. `late` takes an answer that comes after the
   // timeout; without one it is given back.
-  Result<Answer> await(Verb verb, std::chrono::nanoseconds timeout,
-                       const std::function<std::uint64_t(OnAnswer)>& post, OnAnswer late = nullptr);
+  Result<ReceivedReply> await(Verb verb, std::chrono::nanoseconds timeout,
+                              const std::function<std::uint64_t(OnAnswer)>& post,
+                              OnAnswer late = nullptr);
   // Ends a request here and at the server. No effect if it has its answer.
   void withdraw(std::uint64_t id, const Status& reason);
   // The answer is not wanted any more, but for `late`: false if it has come.
@@ -84,7 +85,7 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
   void discard(std::uint64_t key);
 
   // The SegmentInfos of an answer.
-  Result<std::vector<SegmentInfo>> infos(const Answer& answer);
+  Result<std::vector<SegmentInfo>> infos(const ReceivedReply& answer);
 
   // kFailedPrecondition in a callback of this client, where nothing may wait for the server: its
   // answer needs this very thread.
@@ -101,7 +102,7 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
   // Segments are notified when theirs was freed.
   void add_segment(const std::shared_ptr<SegmentState>& segment);
 
-  struct Counters {
+  struct ClientCounters {
     std::atomic<std::uint64_t> reads = 0;
     std::atomic<std::uint64_t> read_retries = 0;
     std::atomic<std::uint64_t> leased_reads = 0;
@@ -109,15 +110,15 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
     std::atomic<std::uint64_t> staged_bytes = 0;
     std::atomic<std::uint64_t> leases = 0;
   };
-  Counters& counters() { return counters_; }
+  ClientCounters& counters() { return counters_; }
   // Closed before segments lose what they hold of the server's memory.
   core::Gate& gate() { return gate_; }
   Status close(std::chrono::nanoseconds timeout);
   // The lease or the attachment of an answer that nothing waits for any more.
-  void give_back(const Answer& late);
+  void give_back(const ReceivedReply& late);
 
  private:
-  struct Pending {
+  struct PendingReply {
     Verb verb;
     OnAnswer on_answer;
   };
@@ -125,7 +126,7 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
   ClientState(Device device, Channel channel, std::chrono::nanoseconds timeout)
       : device_(std::move(device)), channel_(std::move(channel)), timeout_(timeout) {}
   void take(Notification notification);
-  void answer(const OnAnswer& on_answer, Result<Answer> answer);
+  void answer(const OnAnswer& on_answer, Result<ReceivedReply> answer);
   void end(const Status& reason);
   void end_view();
   static Status closed();
@@ -142,14 +143,14 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
   Device device_;
   Channel channel_;
   const std::chrono::nanoseconds timeout_;
-  Counters counters_;
+  ClientCounters counters_;
   core::Gate gate_;
   std::atomic<std::uint64_t> views_ = 0;
   std::atomic<bool> closed_ = false;
   std::atomic<bool> over_ = false;  // ended_ is not ok
 
   core::Mutex mutex_;
-  std::map<std::uint64_t, Pending> pending_ FW_GUARDED_BY(mutex_);
+  std::map<std::uint64_t, PendingReply> pending_ FW_GUARDED_BY(mutex_);
   std::uint64_t next_id_ FW_GUARDED_BY(mutex_) = 1;
   Status ended_ FW_GUARDED_BY(mutex_);
   std::vector<std::weak_ptr<SegmentState>> segments_ FW_GUARDED_BY(mutex_);

@@ -13,7 +13,7 @@ Result<std::shared_ptr<HeldLease>> HeldLease::take(const std::shared_ptr<Segment
   const std::shared_ptr<ClientState>& client = segment->client();
   Result<std::shared_ptr<const void>> view = client->begin_view();
   if (!view.ok()) return view.status();
-  const Result<ClientState::Answer> answer =
+  const Result<ClientState::ReceivedReply> answer =
       client->await(Verb::kLease, timeout, [&](ClientState::OnAnswer on_answer) {
         return segment->post({.verb = Verb::kLease}, std::move(on_answer));
       });

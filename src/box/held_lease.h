@@ -35,7 +35,7 @@ class HeldLease {
 
  private:
   HeldLease(std::shared_ptr<SegmentState> segment, std::shared_ptr<const void> view,
-            const ClientState::Answer& answer)
+            const ClientState::ReceivedReply& answer)
       : segment_(std::move(segment)),
         view_(std::move(view)),
         lease_(answer.reply.number),

@@ -15,13 +15,13 @@ namespace {
 constexpr std::string_view kChange = "change a segment";
 
 // The chunks of [offset, offset + length), each with the part of the range that is its.
-struct Piece {
+struct ChunkRange {
   std::uint64_t chunk = 0;
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
 };
 
-Piece piece_of(std::uint64_t chunk, std::uint64_t offset, std::uint64_t length) {
+ChunkRange piece_of(std::uint64_t chunk, std::uint64_t offset, std::uint64_t length) {
   return {.chunk = chunk,
           .begin = std::max(offset, chunk * kChunkBytes),
           .end = std::min(offset + length, (chunk + 1) * kChunkBytes)};
@@ -83,9 +83,9 @@ Result<MemoryRegion> HostedSegment::buffer(std::uint64_t number) const {
   return buffers_.buffer(number);
 }
 
-std::uint64_t HostedSegment::buffer_number(std::uint32_t slot) const {
+std::uint64_t HostedSegment::buffer_number(std::uint32_t row) const {
   const core::Lock lock(mutex_);
-  return buffers_.number(slot);
+  return buffers_.number(row);
 }
 
 std::uint64_t HostedSegment::allocated() const {
@@ -154,19 +154,19 @@ std::optional<std::uint32_t> HostedSegment::draft() {
   return std::nullopt;
 }
 
-void HostedSegment::drop(std::uint32_t slot) {
+void HostedSegment::drop(std::uint32_t row) {
   const core::Lock lock(mutex_);
-  if (buffers_.filling(slot)) buffers_.put_back(slot);
+  if (buffers_.filling(row)) buffers_.put_back(row);
 }
 
-bool HostedSegment::is_draft(std::uint32_t slot) const {
+bool HostedSegment::is_draft(std::uint32_t row) const {
   const core::Lock lock(mutex_);
-  return buffers_.filling(slot);
+  return buffers_.filling(row);
 }
 
-MutableByteView HostedSegment::draft_bytes(std::uint32_t slot) const {
+MutableByteView HostedSegment::draft_bytes(std::uint32_t row) const {
   const core::Lock lock(mutex_);
-  return {buffers_.data(slot), bytes_};
+  return {buffers_.data(row), bytes_};
 }
 
 Result<HostedSegment::Target> HostedSegment::begin_change(bool whole, bool overwrites) {
@@ -174,10 +174,10 @@ Result<HostedSegment::Target> HostedSegment::begin_change(bool whole, bool overw
     const core::Lock lock(mutex_);
     const std::uint32_t current = buffers_.current();
     const bool pinned = buffers_.pinned(current);
-    Target target = {.slot = current, .base = current, .pinned = pinned};
+    Target target = {.row = current, .base = current, .pinned = pinned};
     // Leases wait for a change in place, so one that touches all bytes anyway goes elsewhere.
     if (pinned || (whole && (overwrites || leased_))) {
-      if (const std::optional<std::uint32_t> other = buffers_.take_spare()) target.slot = *other;
+      if (const std::optional<std::uint32_t> other = buffers_.take_spare()) target.row = *other;
     }
     if (target.fresh() || !pinned) {
       changing_ = target;
@@ -192,22 +192,22 @@ Result<HostedSegment::Target> HostedSegment::begin_change(bool whole, bool overw
 
 void HostedSegment::cancel_change(const Target& target) {
   const core::Lock lock(mutex_);
-  if (target.fresh()) buffers_.put_back(target.slot);
+  if (target.fresh()) buffers_.put_back(target.row);
   changing_.reset();
   changed_.notify_all();
 }
 
-VersionId HostedSegment::end_change(std::uint32_t slot, bool new_epoch) {
+VersionId HostedSegment::end_change(std::uint32_t row, bool new_epoch) {
   const core::Lock lock(mutex_);
   const std::uint64_t epoch = buffers_.id().epoch;
-  const VersionId id = buffers_.finish(slot, new_epoch ? box::new_epoch(epoch) : epoch);
+  const VersionId id = buffers_.finish(row, new_epoch ? box::new_epoch(epoch) : epoch);
   changed_at_ = std::chrono::steady_clock::now();
   changing_.reset();
   changed_.notify_all();
   return id;
 }
 
-void HostedSegment::replace_bytes(const std::byte* from, std::uint32_t slot, ParallelLoop& loop) {
+void HostedSegment::replace_bytes(const std::byte* from, std::uint32_t row, ParallelLoop& loop) {
   // Nothing reads this buffer yet, so a part may be many chunks: memcpy streams a long one past the
   // caches, which leaves more of the memory's bandwidth to others.
   constexpr std::uint64_t kPartChunks = 32;
@@ -216,9 +216,9 @@ void HostedSegment::replace_bytes(const std::byte* from, std::uint32_t slot, Par
     const std::uint64_t first = part * kPartChunks;
     const std::uint64_t last = std::min(first + kPartChunks, chunks);
     const std::uint64_t begin = first * kChunkBytes;
-    copy_bytes(buffers_.data(slot) + begin, from + begin,
+    copy_bytes(buffers_.data(row) + begin, from + begin,
                std::min(last * kChunkBytes, bytes_) - begin);
-    for (std::uint64_t chunk = first; chunk < last; ++chunk) buffers_.end_chunk(slot, chunk, true);
+    for (std::uint64_t chunk = first; chunk < last; ++chunk) buffers_.end_chunk(row, chunk, true);
   });
 }
 
@@ -227,19 +227,19 @@ void HostedSegment::change_bytes(const ChangeFields& change, const Sources& sour
   const std::byte* const x =
       sources.x == nullptr ? sources.memory.data : sources.x->current_bytes() + change.x_offset;
   if (target.fresh() && change.operation == Operation::kWrite && change.length == bytes_) {
-    return replace_bytes(x, target.slot, loop);
+    return replace_bytes(x, target.row, loop);
   }
   const std::byte* const y =
       sources.y == nullptr ? nullptr : sources.y->current_bytes() + change.y_offset;
-  std::byte* const data = buffers_.data(target.slot);
+  std::byte* const data = buffers_.data(target.row);
   const std::byte* const base = buffers_.data(target.base);
   // In another buffer, what the range leaves out is copied.
   const std::uint64_t first = target.fresh() ? 0 : change.offset / kChunkBytes;
   const std::uint64_t end = target.fresh() ? bytes_ : change.offset + change.length;
   const std::uint64_t last = (end + kChunkBytes - 1) / kChunkBytes;
   loop.run(last - first, [&](std::uint64_t part) {
-    const Piece whole = piece_of(first + part, 0, bytes_);
-    const Piece piece = piece_of(first + part, change.offset, change.length);
+    const ChunkRange whole = piece_of(first + part, 0, bytes_);
+    const ChunkRange piece = piece_of(first + part, change.offset, change.length);
     const bool changed = piece.begin < piece.end;
     const bool covered = changed && piece.end - piece.begin == whole.end - whole.begin;
     // What the elements were, where a sum can be made straight from there.
@@ -248,7 +248,7 @@ void HostedSegment::change_bytes(const ChangeFields& change, const Sources& sour
                                                                                 : nullptr;
     const bool keeps_old = !covered || change.operation == Operation::kAccumulate ||
                            change.operation == Operation::kScale;
-    buffers_.begin_chunk(target.slot, whole.chunk);
+    buffers_.begin_chunk(target.row, whole.chunk);
     if (target.fresh() && keeps_old && old == nullptr) {
       copy_bytes(data + whole.begin, base + whole.begin, whole.end - whole.begin);
     }
@@ -257,7 +257,7 @@ void HostedSegment::change_bytes(const ChangeFields& change, const Sources& sour
       change_elements(change, data + piece.begin, x == nullptr ? nullptr : x + inside,
                       y == nullptr ? old : y + inside, piece.end - piece.begin);
     }
-    buffers_.end_chunk(target.slot, whole.chunk, changed);
+    buffers_.end_chunk(target.row, whole.chunk, changed);
   });
 }
 
@@ -283,7 +283,7 @@ void HostedSegment::change_elements(const ChangeFields& change, std::byte* to, c
   }
 }
 
-Status HostedSegment::swap(const ChangeFields& change, HostedSegment& other, Outcome& outcome,
+Status HostedSegment::swap(const ChangeFields& change, HostedSegment& other, ChangeResult& result,
                            ParallelLoop& loop) {
   Result<Target> mine = begin_change();
   if (!mine.ok()) return mine.status();
@@ -302,40 +302,41 @@ Status HostedSegment::swap(const ChangeFields& change, HostedSegment& other, Out
                          {&other, its.value(), change.x_offset}};
   for (const Side& side : sides) {
     BufferSet& buffers = side.segment->buffers_;
-    buffers.begin(side.target.slot);
+    buffers.begin(side.target.row);
     if (side.target.fresh()) {
-      copy_bytes(buffers.data(side.target.slot), buffers.data(side.target.base),
+      copy_bytes(buffers.data(side.target.row), buffers.data(side.target.base),
                  side.segment->bytes_);
     }
     for (std::uint64_t chunk = 0; chunk < buffers.chunks(); ++chunk) {
-      buffers.begin_chunk(side.target.slot, chunk);
+      buffers.begin_chunk(side.target.row, chunk);
     }
   }
-  std::byte* const a = buffers_.data(mine->slot) + change.offset;
-  std::byte* const b = other.buffers_.data(its->slot) + change.x_offset;
+  std::byte* const a = buffers_.data(mine->row) + change.offset;
+  std::byte* const b = other.buffers_.data(its->row) + change.x_offset;
   loop.run(SegmentLayout::chunks(change.length), [&](std::uint64_t part) {
-    const Piece piece = piece_of(part, 0, change.length);
+    const ChunkRange piece = piece_of(part, 0, change.length);
     swap_bytes(a + piece.begin, b + piece.begin, piece.end - piece.begin);
   });
   for (const Side& side : sides) {
     BufferSet& buffers = side.segment->buffers_;
     for (std::uint64_t chunk = 0; chunk < buffers.chunks(); ++chunk) {
-      const Piece piece = piece_of(chunk, side.offset, change.length);
-      buffers.end_chunk(side.target.slot, chunk, piece.begin < piece.end);
+      const ChunkRange piece = piece_of(chunk, side.offset, change.length);
+      buffers.end_chunk(side.target.row, chunk, piece.begin < piece.end);
     }
     const bool mine_too = side.segment == this;
-    const VersionId id = side.segment->end_change(side.target.slot, mine_too && change.new_epoch);
-    if (mine_too) outcome.id = id;
+    const VersionId id = side.segment->end_change(side.target.row, mine_too && change.new_epoch);
+    if (mine_too) result.id = id;
   }
-  outcome.switched = mine->fresh();
-  outcome.copied = mine->pinned;
+  result.switched = mine->fresh();
+  result.copied = mine->pinned;
   return Status();
 }
 
-Result<HostedSegment::Outcome> HostedSegment::apply(const ChangeFields& asked,
-                                                    const Sources& sources, ParallelLoop& loop) {
+Result<HostedSegment::ChangeResult> HostedSegment::apply(const ChangeFields& asked,
+                                                         const Sources& sources,
+                                                         ParallelLoop& loop) {
   ChangeFields change = asked;
-  Outcome outcome;
+  ChangeResult result;
   const auto give_up = [&](Status status) {
     if (sources.draft.has_value()) drop(*sources.draft);
     return status;
@@ -372,33 +373,33 @@ Result<HostedSegment::Outcome> HostedSegment::apply(const ChangeFields& asked,
       if (segment != nullptr && segment->freed()) return give_up(segment->gone());
     }
     if (change.operation == Operation::kSwap) {
-      FARWRITE_RETURN_IF_ERROR(swap(change, *sources.x, outcome, loop));
+      FARWRITE_RETURN_IF_ERROR(swap(change, *sources.x, result, loop));
     } else if (sources.draft.has_value()) {
       for (std::uint64_t chunk = 0; chunk < buffers_.chunks(); ++chunk) {
         buffers_.end_chunk(*sources.draft, chunk, true);
       }
-      outcome.switched = true;
-      outcome.id = end_change(*sources.draft, change.new_epoch);
+      result.switched = true;
+      result.id = end_change(*sources.draft, change.new_epoch);
     } else if (change.length == 0) {
       // Which disturbs no lease.
-      outcome.id = end_change(buffers_.current(), change.new_epoch);
+      result.id = end_change(buffers_.current(), change.new_epoch);
     } else {
       const bool whole = change.length == bytes_;
       const bool overwrites =
           change.operation == Operation::kWrite || change.operation == Operation::kFill;
       Result<Target> found = begin_change(whole, overwrites);
       if (!found.ok()) return found.status();
-      if (!found->fresh()) buffers_.begin(found->slot);
+      if (!found->fresh()) buffers_.begin(found->row);
       change_bytes(change, sources, found.value(), loop);
-      outcome.switched = found->fresh();
-      outcome.copied = found->pinned && !(whole && overwrites);
-      outcome.id = end_change(found->slot, change.new_epoch);
+      result.switched = found->fresh();
+      result.copied = found->pinned && !(whole && overwrites);
+      result.id = end_change(found->row, change.new_epoch);
     }
   }
-  outcome.length = change.length;
-  call_waiters(outcome.id);
+  result.length = change.length;
+  call_waiters(result.id);
   if (change.operation == Operation::kSwap) sources.x->call_waiters(sources.x->id());
-  return outcome;
+  return result;
 }
 
 Status HostedSegment::hold_still(
@@ -423,24 +424,24 @@ std::uint64_t HostedSegment::wait(const VersionId& wanted, Waiter waiter) {
 
 void HostedSegment::stop_waiting(std::uint64_t id) {
   const core::Lock lock(mutex_);
-  std::erase_if(waiting_, [&](const Waiting& waiting) { return waiting.id == id; });
+  std::erase_if(waiting_, [&](const VersionWaiter& waiting) { return waiting.id == id; });
 }
 
 void HostedSegment::call_waiters(const VersionId& now) {
-  std::vector<Waiting> done;
+  std::vector<VersionWaiter> done;
   {
     const core::Lock lock(mutex_);
-    const auto left = std::partition(waiting_.begin(), waiting_.end(), [&](const Waiting& waiting) {
-      return !reached(waiting.wanted, now);
-    });
+    const auto left =
+        std::partition(waiting_.begin(), waiting_.end(),
+                       [&](const VersionWaiter& waiting) { return !reached(waiting.wanted, now); });
     std::move(left, waiting_.end(), std::back_inserter(done));
     waiting_.erase(left, waiting_.end());
   }
-  for (const Waiting& waiting : done) waiting.waiter(now);
+  for (const VersionWaiter& waiting : done) waiting.waiter(now);
 }
 
 bool HostedSegment::free() {
-  std::vector<Waiting> waiting;
+  std::vector<VersionWaiter> waiting;
   {
     const core::Lock change(change_mutex_);
     const core::Lock lock(mutex_);
@@ -449,7 +450,7 @@ bool HostedSegment::free() {
     buffers_.free();
     waiting.swap(waiting_);
   }
-  for (const Waiting& one : waiting) one.waiter(gone());
+  for (const VersionWaiter& one : waiting) one.waiter(gone());
   return true;
 }
 

@@ -74,7 +74,7 @@ class HostedSegment : public std::enable_shared_from_this<HostedSegment> {
   // Its holders can read it even after the segment is freed.
   const MemoryRegion& state() const { return buffers_.state(); }
   Result<MemoryRegion> buffer(std::uint64_t number) const;
-  std::uint64_t buffer_number(std::uint32_t slot) const;
+  std::uint64_t buffer_number(std::uint32_t row) const;
   std::uint64_t allocated() const;
 
   // What a change reads: memory that holds still (a client's, or a copy), or other segments.
@@ -85,7 +85,7 @@ class HostedSegment : public std::enable_shared_from_this<HostedSegment> {
     std::optional<std::uint32_t> draft = {};  // kWrite: x is in this buffer already
   };
   // How a change was made, for the server's counters.
-  struct Outcome {
+  struct ChangeResult {
     VersionId id = {};
     std::uint64_t length = 0;
     bool switched = false;  // into another buffer
@@ -93,16 +93,17 @@ class HostedSegment : public std::enable_shared_from_this<HostedSegment> {
   };
   // Checks and applies. kInvalidArgument, kOutOfRange, kNotFound (freed), kResourceExhausted (the
   // current buffer is pinned and there is no other).
-  Result<Outcome> apply(const ChangeFields& change, const Sources& sources, ParallelLoop& loop);
+  Result<ChangeResult> apply(const ChangeFields& change, const Sources& sources,
+                             ParallelLoop& loop);
   // The checks of apply() alone, which need no sources. Fills in change.length.
   Status check(ChangeFields& change) const;
 
   // A buffer for a write of the whole segment, filled by the caller; nothing if none is available.
   // Ended by apply() or drop().
   std::optional<std::uint32_t> draft();
-  void drop(std::uint32_t slot);
-  bool is_draft(std::uint32_t slot) const;
-  MutableByteView draft_bytes(std::uint32_t slot) const;
+  void drop(std::uint32_t row);
+  bool is_draft(std::uint32_t row) const;
+  MutableByteView draft_bytes(std::uint32_t row) const;
 
   // How many pins exist.
   std::uint64_t leases() const;
@@ -128,17 +129,17 @@ class HostedSegment : public std::enable_shared_from_this<HostedSegment> {
 
  private:
   friend class Pin;
-  struct Waiting {
+  struct VersionWaiter {
     std::uint64_t id;
     VersionId wanted;
     Waiter waiter;
   };
   // A buffer in which a change is made.
   struct Target {
-    std::uint32_t slot = 0;
-    std::uint32_t base = 0;  // the current one; equal to `slot` for a change in place
+    std::uint32_t row = 0;
+    std::uint32_t base = 0;  // the current one; equal to `row` for a change in place
     bool pinned = false;     // so is `base`
-    bool fresh() const { return slot != base; }
+    bool fresh() const { return row != base; }
   };
 
   HostedSegment(SegmentSpec spec, std::uint64_t key, BufferSet buffers)
@@ -158,15 +159,15 @@ class HostedSegment : public std::enable_shared_from_this<HostedSegment> {
   // none of the old ones. kResourceExhausted.
   Result<Target> begin_change(bool whole = false, bool overwrites = false);
   void cancel_change(const Target& target);
-  VersionId end_change(std::uint32_t slot, bool new_epoch = false);
+  VersionId end_change(std::uint32_t row, bool new_epoch = false);
   // With change_mutex_.
   const std::byte* current_bytes() const { return buffers_.data(buffers_.current()); }
-  void replace_bytes(const std::byte* from, std::uint32_t slot, ParallelLoop& loop);
+  void replace_bytes(const std::byte* from, std::uint32_t row, ParallelLoop& loop);
   void change_elements(const ChangeFields& change, std::byte* to, const std::byte* x,
                        const std::byte* y, std::uint64_t bytes) const;
   void change_bytes(const ChangeFields& change, const Sources& sources, const Target& target,
                     ParallelLoop& loop);
-  Status swap(const ChangeFields& change, HostedSegment& other, Outcome& outcome,
+  Status swap(const ChangeFields& change, HostedSegment& other, ChangeResult& result,
               ParallelLoop& loop);
   void unpin(std::uint64_t pin);
   void call_waiters(const VersionId& now);
@@ -187,7 +188,7 @@ class HostedSegment : public std::enable_shared_from_this<HostedSegment> {
   std::uint64_t next_pin_ FW_GUARDED_BY(mutex_) = 1;
   std::optional<Target> changing_ FW_GUARDED_BY(mutex_);  // where bytes change now
   core::CondVar changed_;
-  std::vector<Waiting> waiting_ FW_GUARDED_BY(mutex_);
+  std::vector<VersionWaiter> waiting_ FW_GUARDED_BY(mutex_);
   std::uint64_t next_waiting_ FW_GUARDED_BY(mutex_) = 1;
 };
 

@@ -60,7 +60,7 @@ struct Infos {
   template <typename Wire>
   static void info(Wire& wire, SegmentInfo& info) {
     auto age = static_cast<std::uint64_t>(info.age.count());
-    wire(SpecField{info.spec}, core::sized(info.spec.description, kMaxDescription), info.key,
+    wire(SegmentSpecField{info.spec}, core::sized(info.spec.description, kMaxDescription), info.key,
          info.bytes, info.epoch, info.version, info.attached, info.silent, age);
     if constexpr (Wire::kReads) {
       constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
@@ -172,7 +172,7 @@ void Request::fields(Wire& wire) {
   wire.require(id != 0, "its number is 0");
   if (verb == Verb::kAttachName || verb == Verb::kDescribe) wire(core::sized(name, kMaxNameBytes));
   if (verb == Verb::kWaitVersion) wire(epoch);
-  if (verb == Verb::kCreate) wire(SpecField{spec}, creation);
+  if (verb == Verb::kCreate) wire(SegmentSpecField{spec}, creation);
   wire.require(creation <= Creation::kOpenOrCreate, "its kind of creation is unknown");
   if (verb == Verb::kChange) wire(change);
   if (verb == Verb::kCreate || verb == Verb::kChange) wire(core::sized(bytes, kInlineBytes));

@@ -114,7 +114,7 @@ std::vector<std::byte> encode_infos(const std::vector<SegmentInfo>& infos);
 Result<std::vector<SegmentInfo>> decode_infos(ByteView bytes);
 
 // A spec in a message or a file, without its description.
-struct SpecField {
+struct SegmentSpecField {
   SegmentSpec& spec;
 
   template <typename Wire>

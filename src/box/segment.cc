@@ -21,12 +21,12 @@ Result<VersionId> Segment::version_id() const { return state_->id(); }
 Result<std::vector<std::uint64_t>> Segment::chunk_versions() const {
   const Result<std::uint64_t> open = version();
   if (!open.ok()) return open.status();
-  const Result<SegmentState::Place> place = state_->place();
-  if (!place.ok()) return place.status();
+  const Result<SegmentState::BufferRow> row = state_->current_row();
+  if (!row.ok()) return row.status();
   const std::uint64_t bytes = state_->info().bytes;
   std::vector<std::uint64_t> stamps(SegmentLayout::chunks(bytes));
   if (stamps.empty()) return stamps;
-  FARWRITE_RETURN_IF_ERROR(state_->load(SegmentLayout::chunk_at(bytes, place.value().slot, 0),
+  FARWRITE_RETURN_IF_ERROR(state_->load(SegmentLayout::chunk_at(bytes, row.value().index, 0),
                                         stamps.data(), stamps.size()));
   for (std::uint64_t& stamp : stamps) stamp = SegmentLayout::version(stamp);
   return stamps;
@@ -71,7 +71,7 @@ Update Segment::post(const Change& change) const {
   const std::shared_ptr<ClientState>& client = state_->client();
   const auto state = std::make_shared<core::CompletionState>();
   state->belongs_to(client.get(), "change a segment", client->channel().peer_name());
-  const auto answered = [state, version](Result<ClientState::Answer> answer) {
+  const auto answered = [state, version](Result<ClientState::ReceivedReply> answer) {
     Status status = answer.ok() ? answer->reply.status : answer.status();
     if (status.ok()) *version = answer->reply.version.version;
     state->finish(std::move(status));
@@ -104,7 +104,7 @@ Update Segment::post(const Change& change) const {
   });
   client->post(
       std::move(request), lendable->memory, [owner = lendable->owner, unsettled] {},
-      [answered, state, unsettled](Result<ClientState::Answer> answer) {
+      [answered, state, unsettled](Result<ClientState::ReceivedReply> answer) {
         if (!answer.ok()) return state->abandon(answer.status());
         answered(std::move(answer));
       });
@@ -117,7 +117,7 @@ Result<VersionId> Segment::wait(std::uint64_t version, std::chrono::nanoseconds 
   const core::Deadline deadline = core::Deadline::after(timeout);
   Result<VersionId> now = state_->id(deadline);
   if (!now.ok() || now->version >= version || (epoch != 0 && now->epoch != epoch)) return now;
-  const Result<ClientState::Answer> answer = state_->client()->await(
+  const Result<ClientState::ReceivedReply> answer = state_->client()->await(
       Verb::kWaitVersion, deadline.remaining(), [&](ClientState::OnAnswer on_answer) {
         return state_->post({.verb = Verb::kWaitVersion, .number = version, .epoch = epoch},
                             std::move(on_answer));
@@ -141,13 +141,14 @@ std::uint64_t Segment::on_version(std::uint64_t version,
     callback(std::move(status));
     return 0;
   }
-  return state_->post({.verb = Verb::kWaitVersion, .number = version, .epoch = epoch},
-                      [callback = std::move(callback)](const Result<ClientState::Answer>& answer) {
-                        if (!answer.ok()) return callback(answer.status());
-                        const Reply& reply = answer.value().reply;
-                        if (!reply.status.ok()) return callback(reply.status);
-                        callback(reply.version);
-                      });
+  return state_->post(
+      {.verb = Verb::kWaitVersion, .number = version, .epoch = epoch},
+      [callback = std::move(callback)](const Result<ClientState::ReceivedReply>& answer) {
+        if (!answer.ok()) return callback(answer.status());
+        const Reply& reply = answer.value().reply;
+        if (!reply.status.ok()) return callback(reply.status);
+        callback(reply.version);
+      });
 }
 
 void Segment::cancel(std::uint64_t wait) const { state_->cancel(wait); }
@@ -180,17 +181,18 @@ Result<LeasedSegment> Segment::view() const {
     return Status::error(StatusCode::kUnsupported, state_->context("view a segment"),
                          "the fabric cannot map the server's memory", "read or lease it");
   }
-  const Result<SegmentState::Place> place = state_->place();
-  if (!place.ok()) return place.status();
-  const Result<SegmentState::Buffer> current = state_->buffer(place.value().number);
+  const Result<SegmentState::BufferRow> row = state_->current_row();
+  if (!row.ok()) return row.status();
+  const Result<SegmentState::MappedBuffer> current = state_->buffer(row.value().number);
   if (!current.ok()) return current.status();
   Result<std::shared_ptr<const void>> view = state_->client()->begin_view();
   if (!view.ok()) return view.status();
   const ByteView bytes(current.value().alias.data(),
                        static_cast<std::size_t>(state_->info().bytes));
-  const auto held = std::make_shared<std::pair<std::shared_ptr<const void>, SegmentState::Buffer>>(
-      *std::move(view), current.value());
-  return LeasedSegment(held, bytes, place.value().id());
+  const auto held =
+      std::make_shared<std::pair<std::shared_ptr<const void>, SegmentState::MappedBuffer>>(
+          *std::move(view), current.value());
+  return LeasedSegment(held, bytes, row.value().id());
 }
 
 Status Segment::check_wait() const { return state_->client()->check_wait(); }

@@ -49,11 +49,11 @@ class Pause {
 
 }  // namespace
 
-Status SegmentReader::fetch(const SegmentState::Place& place, MutableByteView out,
+Status SegmentReader::fetch(const SegmentState::BufferRow& row, MutableByteView out,
                             std::uint64_t offset) {
-  const Result<SegmentState::Buffer> buffer = segment_.buffer(place.number, deadline_);
+  const Result<SegmentState::MappedBuffer> buffer = segment_.buffer(row.number, deadline_);
   if (!buffer.ok()) return buffer.status();
-  const SegmentState::Buffer& source = buffer.value();
+  const SegmentState::MappedBuffer& source = buffer.value();
   if (source.alias.data() != nullptr) {
     const core::UncheckedReads unchecked(true);  // the stamps show whether they changed
     copy_bytes(out.data, source.alias.data() + offset, out.size);
@@ -66,9 +66,9 @@ Status SegmentReader::fetch(const SegmentState::Place& place, MutableByteView ou
 Result<bool> SegmentReader::read_segment(MutableByteView out, std::uint64_t offset) {
   Pause pause;
   for (int tries = 0; tries < kSegmentTries;) {
-    const Result<SegmentState::Place> before = segment_.place(deadline_);
+    const Result<SegmentState::BufferRow> before = segment_.current_row(deadline_);
     if (!before.ok()) return before.status();
-    const SegmentState::Place& found = before.value();
+    const SegmentState::BufferRow& found = before.value();
     if (SegmentLayout::changing(found.stamp)) {
       if (!pause.more()) return false;
       continue;
@@ -79,7 +79,7 @@ Result<bool> SegmentReader::read_segment(MutableByteView out, std::uint64_t offs
       FARWRITE_RETURN_IF_ERROR(segment_.check_open());
       continue;
     }
-    const Result<SegmentState::Place> after = segment_.place_at(found.slot, deadline_);
+    const Result<SegmentState::BufferRow> after = segment_.row_at(found.index, deadline_);
     if (!after.ok()) return after.status();
     if (found.same_as(after.value())) {
       set_version(found.id());
@@ -125,10 +125,10 @@ Result<bool> SegmentReader::read_chunks(MutableByteView out, std::uint64_t offse
 Result<std::uint64_t> SegmentReader::read_run(MutableByteView out, std::uint64_t offset,
                                               std::uint64_t chunk, std::uint64_t count,
                                               std::vector<bool>& missing) {
-  const Result<SegmentState::Place> found = segment_.place(deadline_);
+  const Result<SegmentState::BufferRow> found = segment_.current_row(deadline_);
   if (!found.ok()) return found.status();
-  const SegmentState::Place& where = found.value();
-  const std::uint64_t stamps = SegmentLayout::chunk_at(segment_.info().bytes, where.slot, chunk);
+  const SegmentState::BufferRow& where = found.value();
+  const std::uint64_t stamps = SegmentLayout::chunk_at(segment_.info().bytes, where.index, chunk);
   std::uint64_t before[kRemoteGroup];
   std::uint64_t after[kRemoteGroup];
   FARWRITE_RETURN_IF_ERROR(segment_.load(stamps, before, count, deadline_));
@@ -142,11 +142,11 @@ Result<std::uint64_t> SegmentReader::read_run(MutableByteView out, std::uint64_t
     FARWRITE_RETURN_IF_ERROR(segment_.check_open());
     return count;
   }
-  // A slot whose buffer was replaced and filled meanwhile may have the same stamps again.
+  // A row whose buffer was replaced and filled meanwhile may have the same stamps again.
   std::uint64_t number = 0;
   FARWRITE_RETURN_IF_ERROR(segment_.load(stamps, after, count, deadline_));
   FARWRITE_RETURN_IF_ERROR(
-      segment_.load(SegmentLayout::buffer_at(where.slot), &number, 1, deadline_));
+      segment_.load(SegmentLayout::buffer_at(where.index), &number, 1, deadline_));
   std::uint64_t failed = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
     const bool whole =
@@ -192,7 +192,7 @@ Result<ReadResult> SegmentReader::read(MutableByteView out, std::uint64_t offset
     if (!version.ok()) return version.status();
     set_version(version.value());
   }
-  ClientState::Counters& counters = segment_.client()->counters();
+  ClientState::ClientCounters& counters = segment_.client()->counters();
   counters.reads.fetch_add(1, std::memory_order_relaxed);
   counters.read_retries.fetch_add(result_.retries, std::memory_order_relaxed);
   if (result_.leased) counters.leased_reads.fetch_add(1, std::memory_order_relaxed);

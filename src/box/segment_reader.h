@@ -25,8 +25,8 @@ class SegmentReader {
   Result<ReadResult> read(MutableByteView out, std::uint64_t offset, Consistency consistency);
 
  private:
-  // kNotFound if the buffer is gone: look for the place again.
-  Status fetch(const SegmentState::Place& place, MutableByteView out, std::uint64_t offset);
+  // kNotFound if the buffer is gone: look for the current one again.
+  Status fetch(const SegmentState::BufferRow& row, MutableByteView out, std::uint64_t offset);
 
   // Tries without the server first, then with a lease. kResourceExhausted if other leases take
   // every buffer for longer than the call's or the client's timeout.

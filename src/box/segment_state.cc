@@ -11,12 +11,12 @@ namespace farwrite::box {
 
 Result<std::shared_ptr<SegmentState>> SegmentState::open(std::shared_ptr<ClientState> client,
                                                          SegmentInfo info,
-                                                         const ClientState::Answer& answer) {
+                                                         const ClientState::ReceivedReply& answer) {
   const std::uint64_t size = SegmentLayout::size(info.bytes);
   // Not make_shared: the constructor is private.
   std::shared_ptr<SegmentState> segment(new SegmentState(std::move(client), std::move(info)));
-  Result<Buffer> opened = answer.reply.body.empty() ? segment->request_region(0, size)
-                                                    : segment->open_region(answer.lent, size);
+  Result<MappedBuffer> opened = answer.reply.body.empty() ? segment->request_region(0, size)
+                                                          : segment->open_region(answer.lent, size);
   if (!opened.ok()) return opened.status();
   segment->state_ = *std::move(opened);
   segment->maps_ = segment->state_.alias.data() != nullptr;
@@ -44,8 +44,8 @@ Status SegmentState::detach() {
 }
 
 // Lives as long as the request has its answer ahead.
-struct SegmentState::Wait {
-  ~Wait() {
+struct SegmentState::PendingWait {
+  ~PendingWait() {
     if (const std::shared_ptr<SegmentState> waiting = segment.lock()) {
       const core::Lock lock(waiting->mutex_);
       waiting->waits_.erase(number);
@@ -56,7 +56,7 @@ struct SegmentState::Wait {
 };
 
 std::uint64_t SegmentState::post(Request request, ClientState::OnAnswer on_answer) {
-  const auto wait = std::make_shared<Wait>();
+  const auto wait = std::make_shared<PendingWait>();
   wait->segment = weak_from_this();
   request.key = info_.key;
   const std::uint64_t number = client_->post(
@@ -83,33 +83,32 @@ void SegmentState::cancel(std::uint64_t number) {
 }
 
 void SegmentState::forget_buffers() {
-  std::map<std::uint64_t, Buffer> dropped;
+  std::map<std::uint64_t, MappedBuffer> dropped;
   const core::Lock lock(mutex_);
   freed_ = true;
   dropped.swap(buffers_);
 }
 
 void SegmentState::release() {
-  Buffer state;
-  std::map<std::uint64_t, Buffer> dropped;
+  MappedBuffer state;
+  std::map<std::uint64_t, MappedBuffer> dropped;
   const core::Lock lock(mutex_);
   std::swap(state, state_);
   dropped.swap(buffers_);
 }
 
-Result<SegmentState::Buffer> SegmentState::request_region(std::uint64_t number,
-                                                          std::uint64_t length,
-                                                          const core::Deadline& deadline) const {
-  const Result<ClientState::Answer> answer =
+Result<SegmentState::MappedBuffer> SegmentState::request_region(
+    std::uint64_t number, std::uint64_t length, const core::Deadline& deadline) const {
+  const Result<ClientState::ReceivedReply> answer =
       client_->call({.verb = Verb::kOpenBuffer, .key = info_.key, .number = number},
                     client_->answer_by(deadline).remaining());
   if (!answer.ok()) return answer.status();
   return open_region(answer.value().lent, length, deadline);
 }
 
-Result<SegmentState::Buffer> SegmentState::open_region(const RemoteRegion& region,
-                                                       std::uint64_t length,
-                                                       const core::Deadline& deadline) const {
+Result<SegmentState::MappedBuffer> SegmentState::open_region(const RemoteRegion& region,
+                                                             std::uint64_t length,
+                                                             const core::Deadline& deadline) const {
   const std::uint64_t lent = region.valid() ? region.size() : 0;
   if (!region.valid() || lent < length) {
     return Status::error(StatusCode::kProtocolError, context("open a segment"),
@@ -117,7 +116,7 @@ Result<SegmentState::Buffer> SegmentState::open_region(const RemoteRegion& regio
                              std::to_string(length),
                          "run the same release on both sides");
   }
-  Buffer buffer;
+  MappedBuffer buffer;
   if (client_->channel().maps_peer_memory()) {
     Result<Alias> alias =
         client_->channel().alias(region, 0, lent, client_->answer_by(deadline).remaining());
@@ -128,13 +127,13 @@ Result<SegmentState::Buffer> SegmentState::open_region(const RemoteRegion& regio
   return buffer;
 }
 
-Result<SegmentState::Buffer> SegmentState::buffer(std::uint64_t number,
-                                                  const core::Deadline& deadline) {
+Result<SegmentState::MappedBuffer> SegmentState::buffer(std::uint64_t number,
+                                                        const core::Deadline& deadline) {
   {
     const core::Lock lock(mutex_);
     if (const auto found = buffers_.find(number); found != buffers_.end()) return found->second;
   }
-  Result<Buffer> opened = request_region(number, info_.bytes, deadline);
+  Result<MappedBuffer> opened = request_region(number, info_.bytes, deadline);
   if (!opened.ok()) return opened.status();
   const core::Lock lock(mutex_);
   // Kept, it would keep the server from using the memory again.
@@ -176,30 +175,30 @@ Status SegmentState::load(std::uint64_t at, std::uint64_t* words, std::size_t co
   return Status();
 }
 
-Result<SegmentState::Place> SegmentState::place(const core::Deadline& deadline) const {
+Result<SegmentState::BufferRow> SegmentState::current_row(const core::Deadline& deadline) const {
   std::uint64_t words[SegmentLayout::kHeadBytes / 8];
   if (maps_) {
     FARWRITE_RETURN_IF_ERROR(load(SegmentLayout::kCurrentAt, words, 1, deadline));
-    const std::uint64_t slot = words[0];
-    if (slot == SegmentLayout::kFreed) return gone();
-    if (slot >= kMaxBuffers) return malformed();
-    return place_at(slot, deadline);
+    const std::uint64_t index = words[0];
+    if (index == SegmentLayout::kFreed) return gone();
+    if (index >= kMaxBuffers) return malformed();
+    return row_at(index, deadline);
   }
   FARWRITE_RETURN_IF_ERROR(load(0, words, SegmentLayout::kHeadBytes / 8, deadline));
-  const std::uint64_t slot = words[SegmentLayout::kCurrentAt / 8];
-  if (slot == SegmentLayout::kFreed) return gone();
-  if (slot >= kMaxBuffers) return malformed();
-  return Place{.slot = slot,
-               .stamp = words[SegmentLayout::stamp_at(slot) / 8],
-               .number = words[SegmentLayout::buffer_at(slot) / 8],
-               .epoch = words[SegmentLayout::epoch_at(slot) / 8]};
+  const std::uint64_t index = words[SegmentLayout::kCurrentAt / 8];
+  if (index == SegmentLayout::kFreed) return gone();
+  if (index >= kMaxBuffers) return malformed();
+  return BufferRow{.index = index,
+                   .stamp = words[SegmentLayout::stamp_at(index) / 8],
+                   .number = words[SegmentLayout::buffer_at(index) / 8],
+                   .epoch = words[SegmentLayout::epoch_at(index) / 8]};
 }
 
-Result<SegmentState::Place> SegmentState::place_at(std::uint64_t slot,
-                                                   const core::Deadline& deadline) const {
+Result<SegmentState::BufferRow> SegmentState::row_at(std::uint64_t index,
+                                                     const core::Deadline& deadline) const {
   std::uint64_t words[3] = {};
-  FARWRITE_RETURN_IF_ERROR(load(SegmentLayout::stamp_at(slot), words, 3, deadline));
-  return Place{.slot = slot, .stamp = words[0], .number = words[1], .epoch = words[2]};
+  FARWRITE_RETURN_IF_ERROR(load(SegmentLayout::stamp_at(index), words, 3, deadline));
+  return BufferRow{.index = index, .stamp = words[0], .number = words[1], .epoch = words[2]};
 }
 
 Result<VersionId> SegmentState::id(const core::Deadline& deadline) const {
@@ -208,9 +207,9 @@ Result<VersionId> SegmentState::id(const core::Deadline& deadline) const {
   // stopped in its last step must not hold this process up.
   constexpr int kTries = 100;
   for (int tries = 0; maps_ && tries < kTries; ++tries) {
-    const Result<Place> before = place(deadline);
+    const Result<BufferRow> before = current_row(deadline);
     if (!before.ok()) return before.status();
-    const Result<Place> after = place_at(before.value().slot, deadline);
+    const Result<BufferRow> after = row_at(before.value().index, deadline);
     if (!after.ok()) return after.status();
     if (before.value().same_as(after.value())) return before.value().id();
   }

@@ -25,7 +25,7 @@ class SegmentState : public std::enable_shared_from_this<SegmentState> {
   // Takes over an attachment that the server has made.
   static Result<std::shared_ptr<SegmentState>> open(std::shared_ptr<ClientState> client,
                                                     SegmentInfo info,
-                                                    const ClientState::Answer& answer);
+                                                    const ClientState::ReceivedReply& answer);
   ~SegmentState();
   SegmentState(const SegmentState&) = delete;
   SegmentState& operator=(const SegmentState&) = delete;
@@ -45,13 +45,13 @@ class SegmentState : public std::enable_shared_from_this<SegmentState> {
   void release();
 
   // A buffer of the segment, mapped where the fabric maps memory.
-  struct Buffer {
+  struct MappedBuffer {
     RemoteRegion region;
     Alias alias;
   };
   // Opened at its first use. kNotFound if it does not exist any more. Here and below, `deadline` is
   // the call's own, and ClientState::answer_by() says how long that waits for a stopped server.
-  Result<Buffer> buffer(std::uint64_t number, const core::Deadline& deadline = kNone);
+  Result<MappedBuffer> buffer(std::uint64_t number, const core::Deadline& deadline = kNone);
 
   // Reads words of the segment's state. One-sided.
   Status load(std::uint64_t at, std::uint64_t* words, std::size_t count,
@@ -63,22 +63,22 @@ class SegmentState : public std::enable_shared_from_this<SegmentState> {
   // Whether the state and the buffers are mapped.
   bool maps() const { return maps_; }
 
-  // Where the bytes are now.
-  struct Place {
-    std::uint64_t slot = 0;
+  // A row of the state: one buffer, and the version in it.
+  struct BufferRow {
+    std::uint64_t index = 0;
     std::uint64_t stamp = 0;
     std::uint64_t number = 0;  // of the buffer
     std::uint64_t epoch = 0;   // 0 while it changes together with the stamp
 
-    // Whether the place, loaded before, still has the same contents.
-    bool same_as(const Place& later) const {
+    // Whether the row, loaded before, still has the same contents.
+    bool same_as(const BufferRow& later) const {
       return stamp == later.stamp && number == later.number && epoch == later.epoch && epoch != 0;
     }
     VersionId id() const { return {.epoch = epoch, .version = SegmentLayout::version(stamp)}; }
   };
-  Result<Place> place(const core::Deadline& deadline = kNone) const;
-  // What `slot` has now.
-  Result<Place> place_at(std::uint64_t slot, const core::Deadline& deadline = kNone) const;
+  Result<BufferRow> current_row(const core::Deadline& deadline = kNone) const;
+  // The row of that index, as it is now.
+  Result<BufferRow> row_at(std::uint64_t index, const core::Deadline& deadline = kNone) const;
   // The epoch and the version. Between hosts they may be of two moments, the epoch of the later
   // one.
   Result<VersionId> id(const core::Deadline& deadline = kNone) const;
@@ -91,24 +91,24 @@ class SegmentState : public std::enable_shared_from_this<SegmentState> {
   ErrorContext context(std::string_view operation) const;
 
  private:
-  struct Wait;
+  struct PendingWait;
 
   SegmentState(std::shared_ptr<ClientState> client, SegmentInfo info)
       : client_(std::move(client)), info_(std::move(info)) {}
   // Asks for the buffer of that number; for the state with 0.
-  Result<Buffer> request_region(std::uint64_t number, std::uint64_t length,
-                                const core::Deadline& deadline = kNone) const;
+  Result<MappedBuffer> request_region(std::uint64_t number, std::uint64_t length,
+                                      const core::Deadline& deadline = kNone) const;
   // Takes over what the server has lent.
-  Result<Buffer> open_region(const RemoteRegion& region, std::uint64_t length,
-                             const core::Deadline& deadline = kNone) const;
+  Result<MappedBuffer> open_region(const RemoteRegion& region, std::uint64_t length,
+                                   const core::Deadline& deadline = kNone) const;
 
   const std::shared_ptr<ClientState> client_;
   const SegmentInfo info_;
-  bool maps_ = false;  // fixed once open
-  Buffer state_;       // goes at release(); a pass through the client's gate keeps it
+  bool maps_ = false;   // fixed once open
+  MappedBuffer state_;  // goes at release(); a pass through the client's gate keeps it
 
   mutable core::Mutex mutex_;
-  std::map<std::uint64_t, Buffer> buffers_ FW_GUARDED_BY(mutex_);
+  std::map<std::uint64_t, MappedBuffer> buffers_ FW_GUARDED_BY(mutex_);
   std::set<std::uint64_t> waits_ FW_GUARDED_BY(mutex_);  // their numbers
   bool detached_ FW_GUARDED_BY(mutex_) = false;
   bool freed_ FW_GUARDED_BY(mutex_) = false;

@@ -36,10 +36,10 @@ Result<std::uint64_t> Server::commit(const Draft& draft, bool new_epoch, std::ui
   FARWRITE_RETURN_IF_ERROR(state_->fork_guard().check("commit a draft"));
   const Result<std::shared_ptr<HostedSegment>> segment = state_->table().find(draft.key);
   if (!segment.ok()) return segment.status();
-  const Result<HostedSegment::Outcome> outcome =
+  const Result<HostedSegment::ChangeResult> result =
       state_->commit(*segment.value(), draft.buffer, new_epoch, fence);
-  if (!outcome.ok()) return outcome.status();
-  return outcome.value().id.version;
+  if (!result.ok()) return result.status();
+  return result.value().id.version;
 }
 
 void Server::drop(const Draft& draft) {

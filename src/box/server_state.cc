@@ -154,8 +154,8 @@ void ServerState::accept_clients() {
     const core::Lock lock(mutex_);
     if (closed_) return;
     const auto session = std::make_shared<Session>(*this, *std::move(channel));
-    Connection& connection =
-        connections_.emplace_back(Connection{.session = session, .thread = {}});
+    ServedClient& connection =
+        connections_.emplace_back(ServedClient{.session = session, .thread = {}});
     const Status started = core::start_thread(connection.thread, {.operation = "accept a client"},
                                               [session] { session->run(); });
     if (started.ok()) continue;
@@ -166,7 +166,7 @@ void ServerState::accept_clients() {
 }
 
 void ServerState::join_ended() {
-  std::list<Connection> ended;
+  std::list<ServedClient> ended;
   {
     const core::Lock lock(mutex_);
     for (auto connection = connections_.begin(); connection != connections_.end();) {
@@ -175,20 +175,20 @@ void ServerState::join_ended() {
       connection = next;
     }
   }
-  for (Connection& connection : ended) connection.thread.join();
+  for (ServedClient& connection : ended) connection.thread.join();
 }
 
-void ServerState::count(const HostedSegment::Outcome& outcome) {
+void ServerState::count(const HostedSegment::ChangeResult& result) {
   changes_.fetch_add(1, std::memory_order_relaxed);
-  bytes_changed_.fetch_add(outcome.length, std::memory_order_relaxed);
-  if (outcome.switched) switches_.fetch_add(1, std::memory_order_relaxed);
-  if (outcome.copied) copies_for_leases_.fetch_add(1, std::memory_order_relaxed);
+  bytes_changed_.fetch_add(result.length, std::memory_order_relaxed);
+  if (result.switched) switches_.fetch_add(1, std::memory_order_relaxed);
+  if (result.copied) copies_for_leases_.fetch_add(1, std::memory_order_relaxed);
 }
 
 SegmentInfo ServerState::describe(const HostedSegment& segment) const {
   SegmentInfo info = table_.describe(segment);
   const core::Lock lock(mutex_);
-  for (const Connection& connection : connections_) {
+  for (const ServedClient& connection : connections_) {
     if (connection.session->silent() && connection.session->has_attached(segment.key())) {
       ++info.silent;
     }
@@ -208,9 +208,9 @@ ServerStats ServerState::stats() const {
     const core::Lock lock(mutex_);
     stats.clients = static_cast<std::uint64_t>(
         std::count_if(connections_.begin(), connections_.end(),
-                      [](const Connection& connection) { return !connection.session->ended(); }));
+                      [](const ServedClient& connection) { return !connection.session->ended(); }));
   }
-  for (const SegmentTable::Segment& segment : table_.all()) {
+  for (const SegmentDirectory::Segment& segment : table_.all()) {
     ++stats.segments;
     stats.segment_bytes += segment->allocated();
     stats.leases += segment->leases();
@@ -245,8 +245,8 @@ Result<std::optional<std::uint32_t>> ServerState::draft(HostedSegment& segment) 
                        "the server is closed", "serve another box");
 }
 
-Result<HostedSegment::Outcome> ServerState::commit(HostedSegment& segment, std::uint32_t draft,
-                                                   bool new_epoch, std::uint64_t fence) {
+Result<HostedSegment::ChangeResult> ServerState::commit(HostedSegment& segment, std::uint32_t draft,
+                                                        bool new_epoch, std::uint64_t fence) {
   const core::ReaderLock open(own_changes_);
   if (closed_) {
     segment.drop(draft);
@@ -270,16 +270,16 @@ Result<HostedSegment::Outcome> ServerState::commit(HostedSegment& segment, std::
     }
     sources.y = found.value();
   }
-  Result<HostedSegment::Outcome> outcome = segment.apply(change, sources, loop_);
-  if (outcome.ok()) count(outcome.value());
-  return outcome;
+  Result<HostedSegment::ChangeResult> result = segment.apply(change, sources, loop_);
+  if (result.ok()) count(result.value());
+  return result;
 }
 
 Status ServerState::close(std::chrono::nanoseconds timeout, bool last_snapshot) {
   FARWRITE_RETURN_IF_ERROR(fork_guard_.check("close a box"));
   if (last_snapshot && snapshotter_ == nullptr) return no_directory();
   const core::Lock closing(closing_);
-  std::list<Connection> connections;
+  std::list<ServedClient> connections;
   {
     const core::WriterLock own(own_changes_);
     const core::Lock lock(mutex_);
@@ -289,9 +289,9 @@ Status ServerState::close(std::chrono::nanoseconds timeout, bool last_snapshot) 
   // The leases end with the device, while clients may still look at the bytes. So every change ends
   // before it: the sessions' waits end with their channels, and what they apply they finish.
   const core::Deadline deadline = core::Deadline::after(timeout);
-  for (Connection& connection : connections) connection.session->close(deadline.remaining());
+  for (ServedClient& connection : connections) connection.session->close(deadline.remaining());
   workspace_->close();
-  for (Connection& connection : connections) connection.thread.join();
+  for (ServedClient& connection : connections) connection.thread.join();
   Status written;
   if (snapshotter_ != nullptr) {
     // Nothing can change a segment any more, so every change that was answered is in it.

@@ -12,7 +12,7 @@
 
 #include "box/box.h"
 #include "box/parallel_loop.h"
-#include "box/segment_table.h"
+#include "box/segment_directory.h"
 #include "box/session.h"
 #include "box/snapshotter.h"
 #include "box/workspace.h"
@@ -31,20 +31,20 @@ class ServerState {
   ServerState& operator=(const ServerState&) = delete;
 
   const Device& device() const { return device_; }
-  SegmentTable& table() { return table_; }
+  SegmentDirectory& table() { return table_; }
   SegmentInfo describe(const HostedSegment& segment) const;
   Workspace& workspace() { return *workspace_; }
   ParallelLoop& loop() { return loop_; }
 
-  void count(const HostedSegment::Outcome& outcome);
+  void count(const HostedSegment::ChangeResult& result);
   void count_refusal() { refused_.fetch_add(1, std::memory_order_relaxed); }
   void count_lease() { leases_granted_.fetch_add(1, std::memory_order_relaxed); }
 
   // HostedSegment::draft() and apply() of a draft, by the server's own process. kFailedPrecondition
   // after close(), which ends leases and writes the last snapshot; a draft is then given back.
   Result<std::optional<std::uint32_t>> draft(HostedSegment& segment);
-  Result<HostedSegment::Outcome> commit(HostedSegment& segment, std::uint32_t draft, bool new_epoch,
-                                        std::uint64_t fence);
+  Result<HostedSegment::ChangeResult> commit(HostedSegment& segment, std::uint32_t draft,
+                                             bool new_epoch, std::uint64_t fence);
   const core::ForkGuard& fork_guard() const { return fork_guard_; }
 
   Status snapshot();
@@ -54,7 +54,7 @@ class ServerState {
   Status close(std::chrono::nanoseconds timeout, bool last_snapshot = false);
 
  private:
-  struct Connection {
+  struct ServedClient {
     std::shared_ptr<Session> session;
     std::thread thread;
   };
@@ -69,7 +69,7 @@ class ServerState {
   const ServerOptions options_;
   Device device_;
   MemoryRegion pool_anchor_;
-  SegmentTable table_;
+  SegmentDirectory table_;
   std::shared_ptr<Workspace> workspace_;
   ParallelLoop loop_;
   std::unique_ptr<Snapshotter> snapshotter_;  // null without a directory
@@ -80,7 +80,7 @@ class ServerState {
   core::SharedMutex own_changes_;
 
   mutable core::Mutex mutex_;
-  std::list<Connection> connections_ FW_GUARDED_BY(mutex_);
+  std::list<ServedClient> connections_ FW_GUARDED_BY(mutex_);
   bool closed_ FW_GUARDED_BY(mutex_, own_changes_) = false;
 
   std::atomic<std::uint64_t> changes_ = 0;

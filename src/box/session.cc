@@ -22,20 +22,20 @@ constexpr std::chrono::nanoseconds kMemoryTimeout = std::chrono::seconds(30);
 
 void Session::run() {
   while (true) {
-    std::optional<Arrival> arrival = std::exchange(ahead_, std::nullopt);
-    if (!arrival.has_value()) {
+    std::optional<ReceivedRequest> received = std::exchange(ahead_, std::nullopt);
+    if (!received.has_value()) {
       Result<Notification> notification = channel_.wait_notification();
       if (!notification.ok()) break;
-      Result<Arrival> read = read_arrival(*std::move(notification));
+      Result<ReceivedRequest> read = receive_request(*std::move(notification));
       if (!read.ok()) {
         log_end(read.status());
         break;
       }
-      arrival = *std::move(read);
+      received = *std::move(read);
     }
-    start(*arrival, true);
+    start(*received, true);
     take_ahead();
-    handle(*arrival);
+    handle(*received);
     if (bytes_lost_ || closing_.load()) break;
   }
   leave();
@@ -49,29 +49,29 @@ void Session::log_end(const Status& reason) const {
             "box: the connection to " + channel_.peer_name() + " ends: " + reason.message());
 }
 
-Result<Session::Arrival> Session::read_arrival(Notification notification) {
+Result<Session::ReceivedRequest> Session::receive_request(Notification notification) {
   Result<Request> request =
       Request::decode({notification.message.data(), notification.message.size()});
   if (!request.ok()) return request.status();
-  Arrival arrival;
-  arrival.request = *std::move(request);
-  arrival.lent = std::move(notification.lent);
-  return arrival;
+  ReceivedRequest received;
+  received.request = *std::move(request);
+  received.lent = std::move(notification.lent);
+  return received;
 }
 
-void Session::start(Arrival& arrival, bool patient) {
-  if (arrival.request.verb != Verb::kChange) return;
-  ChangeFields& change = arrival.request.change;
-  if (arrival.segment == nullptr && arrival.status.ok()) {
+void Session::start(ReceivedRequest& received, bool patient) {
+  if (received.request.verb != Verb::kChange) return;
+  ChangeFields& change = received.request.change;
+  if (received.segment == nullptr && received.status.ok()) {
     const Result<std::shared_ptr<HostedSegment>> segment =
-        server_.table().find(arrival.request.key);
-    arrival.status = segment.ok() ? segment.value()->check(change) : segment.status();
-    if (!arrival.status.ok()) return;
-    arrival.segment = segment.value();
-    const bool lends = arrival.lent.valid();
-    const std::uint64_t given = lends ? arrival.lent.size() : arrival.request.bytes.size();
+        server_.table().find(received.request.key);
+    received.status = segment.ok() ? segment.value()->check(change) : segment.status();
+    if (!received.status.ok()) return;
+    received.segment = segment.value();
+    const bool lends = received.lent.valid();
+    const std::uint64_t given = lends ? received.lent.size() : received.request.bytes.size();
     if (change.x_key == 0 && takes_memory(change.operation) && given != change.length) {
-      arrival.status =
+      received.status =
           Status::error(StatusCode::kInvalidArgument, {.operation = "change a segment"},
                         "the request brings " + std::to_string(given) + " bytes for a range of " +
                             std::to_string(change.length),
@@ -79,55 +79,58 @@ void Session::start(Arrival& arrival, bool patient) {
       return;
     }
   }
-  const bool has_to_read = arrival.lent.valid() && !channel_.maps_peer_memory();
-  if (!arrival.status.ok() || !has_to_read || arrival.read.has_value()) return;
+  const bool has_to_read = received.lent.valid() && !channel_.maps_peer_memory();
+  if (!received.status.ok() || !has_to_read || received.read.has_value()) return;
   // Between hosts the bytes arrive wholly before the segment changes. A write of the whole segment
   // arrives where it stays.
   MutableByteView destination;
-  if (change.operation == Operation::kWrite && change.length == arrival.segment->bytes()) {
-    arrival.draft = arrival.segment->draft();
+  if (change.operation == Operation::kWrite && change.length == received.segment->bytes()) {
+    received.draft = received.segment->draft();
   }
-  if (arrival.draft.has_value()) {
-    destination = arrival.segment->draft_bytes(*arrival.draft);
+  if (received.draft.has_value()) {
+    destination = received.segment->draft_bytes(*received.draft);
   } else if (patient) {
-    Result<Workspace::Piece> piece = server_.workspace().take(change.length, kMemoryTimeout);
+    Result<Workspace::ScratchMemory> piece =
+        server_.workspace().take(change.length, kMemoryTimeout);
     if (!piece.ok()) {
-      arrival.status = piece.status();
+      received.status = piece.status();
       return;
     }
-    arrival.piece.emplace(*std::move(piece));
-  } else if (std::optional<Workspace::Piece> piece = server_.workspace().try_take(change.length)) {
-    arrival.piece.emplace(*std::move(piece));
+    received.piece.emplace(*std::move(piece));
+  } else if (std::optional<Workspace::ScratchMemory> piece =
+                 server_.workspace().try_take(change.length)) {
+    received.piece.emplace(*std::move(piece));
   } else {
     return;
   }
-  if (arrival.piece.has_value()) destination = arrival.piece->bytes();
-  arrival.read =
-      channel_.read({destination.data, static_cast<std::size_t>(change.length)}, arrival.lent);
+  if (received.piece.has_value()) destination = received.piece->bytes();
+  received.read =
+      channel_.read({destination.data, static_cast<std::size_t>(change.length)}, received.lent);
 }
 
 void Session::take_ahead() {
   Result<std::optional<Notification>> notification = channel_.try_notification();
   // An end shows again at the next wait.
   if (!notification.ok() || !notification.value().has_value()) return;
-  Result<Arrival> arrival = read_arrival(*std::move(notification.value()));
-  if (!arrival.ok()) {
-    log_end(arrival.status());
+  Result<ReceivedRequest> received = receive_request(*std::move(notification.value()));
+  if (!received.ok()) {
+    log_end(received.status());
     // The thread goes on to its next wait, which ends with it.
     static_cast<void>(channel_.close());
     return;
   }
-  ahead_ = *std::move(arrival);
+  ahead_ = *std::move(received);
   start(*ahead_, false);
 }
 
-void Session::give_up(Arrival arrival) {
-  if (!arrival.read.has_value()) return;
+void Session::give_up(ReceivedRequest received) {
+  if (!received.read.has_value()) return;
   // A client that was stopped keeps the read under way as long as its channel lives.
-  const Completion read = *std::exchange(arrival.read, std::nullopt);
-  read.on_settled([given_up = std::make_shared<Arrival>(std::move(arrival))](const Status&) {
-    if (given_up->draft.has_value()) given_up->segment->drop(*given_up->draft);
-  });
+  const Completion read = *std::exchange(received.read, std::nullopt);
+  read.on_settled(
+      [given_up = std::make_shared<ReceivedRequest>(std::move(received))](const Status&) {
+        if (given_up->draft.has_value()) given_up->segment->drop(*given_up->draft);
+      });
 }
 
 void Session::lose(std::uint64_t request, Status status) {
@@ -136,11 +139,11 @@ void Session::lose(std::uint64_t request, Status status) {
   bytes_lost_ = told.done() && !told.wait().ok();
 }
 
-void Session::handle(Arrival& arrival) {
-  const Request& request = arrival.request;
+void Session::handle(ReceivedRequest& received) {
+  const Request& request = received.request;
   switch (request.verb) {
     case Verb::kCreate:
-      create(arrival);
+      create(received);
       return;
     case Verb::kAttachName:
       wait_name(request);
@@ -167,7 +170,7 @@ void Session::handle(Arrival& arrival) {
       describe(request);
       return;
     case Verb::kChange:
-      change(arrival);
+      change(received);
       return;
     case Verb::kWaitVersion:
       wait_version(request);
@@ -194,9 +197,9 @@ std::shared_ptr<HostedSegment> Session::find(const Request& request) {
   return nullptr;
 }
 
-void Session::change(Arrival& arrival) {
-  const Request& request = arrival.request;
-  if (!arrival.status.ok()) return refuse(request.id, std::move(arrival.status));
+void Session::change(ReceivedRequest& received) {
+  const Request& request = received.request;
+  if (!received.status.ok()) return refuse(request.id, std::move(received.status));
   HostedSegment::Sources sources;
   for (const auto& [key, source] :
        {std::pair(request.change.x_key, &sources.x), std::pair(request.change.y_key, &sources.y)}) {
@@ -204,7 +207,7 @@ void Session::change(Arrival& arrival) {
     const Result<std::shared_ptr<HostedSegment>> found = server_.table().find(key);
     if (!found.ok()) {
       refuse(request.id, found.status());
-      return give_up(std::move(arrival));
+      return give_up(std::move(received));
     }
     *source = found.value();
   }
@@ -214,32 +217,32 @@ void Session::change(Arrival& arrival) {
     refuse(request.id,
            Status::error(StatusCode::kInvalidArgument, {.operation = "change a segment"},
                          "the operation needs another segment as its source", "give its key"));
-    return give_up(std::move(arrival));
+    return give_up(std::move(received));
   }
   Alias alias;
   sources.memory = {request.bytes.data(), request.bytes.size()};
-  if (arrival.read.has_value()) {
-    if (Status status = arrival.read->wait(); !status.ok()) {
+  if (received.read.has_value()) {
+    if (Status status = received.read->wait(); !status.ok()) {
       lose(request.id, std::move(status));
-      return give_up(std::move(arrival));
+      return give_up(std::move(received));
     }
-    if (arrival.piece.has_value()) sources.memory = arrival.piece->bytes();
-    sources.draft = std::exchange(arrival.draft, std::nullopt);
-  } else if (arrival.lent.valid()) {
-    Result<Alias> mapped = channel_.alias(arrival.lent, 0, arrival.lent.size());
+    if (received.piece.has_value()) sources.memory = received.piece->bytes();
+    sources.draft = std::exchange(received.draft, std::nullopt);
+  } else if (received.lent.valid()) {
+    Result<Alias> mapped = channel_.alias(received.lent, 0, received.lent.size());
     if (!mapped.ok()) return lose(request.id, mapped.status());
     alias = *std::move(mapped);
     sources.memory = {alias.data(), alias.size()};
   }
-  Result<HostedSegment::Outcome> outcome =
-      arrival.segment->apply(request.change, sources, server_.loop());
+  Result<HostedSegment::ChangeResult> result =
+      received.segment->apply(request.change, sources, server_.loop());
   // The client may use its memory again as soon as it reads the answer.
   alias = Alias();
-  arrival.lent = RemoteRegion();
-  arrival.piece.reset();
-  if (!outcome.ok()) return refuse(request.id, outcome.status());
-  server_.count(outcome.value());
-  reply({.id = request.id, .key = request.key, .version = outcome->id});
+  received.lent = RemoteRegion();
+  received.piece.reset();
+  if (!result.ok()) return refuse(request.id, result.status());
+  server_.count(result.value());
+  reply({.id = request.id, .key = request.key, .version = result->id});
 }
 
 void Session::wait_version(const Request& request) {
@@ -278,7 +281,7 @@ void Session::wait_name(const Request& request) {
     const core::Lock lock(mutex_);
     waits_[request.id] = {};
   }
-  SegmentTable& table = server_.table();
+  SegmentDirectory& table = server_.table();
   const std::uint64_t id =
       table.await(request.name, [&table, weak = weak_from_this(), number = request.id](
                                     const std::shared_ptr<HostedSegment>& segment) {
@@ -291,7 +294,7 @@ void Session::wait_name(const Request& request) {
 }
 
 void Session::cancel(std::uint64_t request) {
-  Wait wait;
+  ServedWait wait;
   {
     const core::Lock lock(mutex_);
     const auto found = waits_.find(request);
@@ -302,7 +305,7 @@ void Session::cancel(std::uint64_t request) {
   stop(wait);
 }
 
-void Session::stop(const Wait& wait) {
+void Session::stop(const ServedWait& wait) {
   if (wait.segment != nullptr) {
     wait.segment->stop_waiting(wait.id);
   } else {
@@ -378,8 +381,8 @@ bool Session::has_attached(std::uint64_t key) const {
 
 void Session::leave() {
   if (ahead_.has_value()) give_up(*std::exchange(ahead_, std::nullopt));
-  std::map<std::uint64_t, Wait> waits;
-  std::map<std::uint64_t, Attachment> attachments;
+  std::map<std::uint64_t, ServedWait> waits;
+  std::map<std::uint64_t, ClientAttachment> attachments;
   {
     const core::Lock lock(mutex_);
     left_ = true;
@@ -427,14 +430,14 @@ bool Session::reply_with(Reply reply, std::vector<std::byte> body) {
     this->reply(reply);
     return true;
   }
-  std::optional<Workspace::Piece> piece = server_.workspace().try_take(body.size());
+  std::optional<Workspace::ScratchMemory> piece = server_.workspace().try_take(body.size());
   if (!piece.has_value()) {
     refuse(reply.id, memory_used_up(server_.device(), "answer",
                                     "an answer of " + std::to_string(body.size()) + " bytes"));
     return false;
   }
   std::memcpy(piece->bytes().data, body.data(), body.size());
-  const auto held = std::make_shared<Workspace::Piece>(*std::move(piece));
+  const auto held = std::make_shared<Workspace::ScratchMemory>(*std::move(piece));
   const std::vector<std::byte> message = reply.encode();
   const ByteView memory = held->bytes();
   return lent(reply.id, channel_.lend({message.data(), message.size()}, memory, [held] {}));

@@ -45,35 +45,35 @@ class Session : public std::enable_shared_from_this<Session> {
 
  private:
   // A request and, of a change, its bytes.
-  struct Arrival {
+  struct ReceivedRequest {
     Request request;
     RemoteRegion lent;
     std::shared_ptr<HostedSegment> segment;  // of kChange
     Status status;                           // why a change cannot be made
     // Where the bytes are read to, if they have to be.
-    std::optional<Workspace::Piece> piece;
+    std::optional<Workspace::ScratchMemory> piece;
     std::optional<std::uint32_t> draft;
     std::optional<Completion> read;
   };
-  struct Wait {
+  struct ServedWait {
     std::shared_ptr<HostedSegment> segment = {};  // null: it waits for a name
     std::uint64_t id = 0;
   };
-  static Result<Arrival> read_arrival(Notification notification);
+  static Result<ReceivedRequest> receive_request(Notification notification);
   // Checks a change and starts to read its bytes. `patient` waits for memory.
-  void start(Arrival& arrival, bool patient);
+  void start(ReceivedRequest& received, bool patient);
   void take_ahead();
   // The memory that a change is read into stays until no more bytes move there.
-  static void give_up(Arrival arrival);
+  static void give_up(ReceivedRequest received);
   // Refuses a change whose bytes did not come. If the client cannot know, the session ends.
   void lose(std::uint64_t request, Status status);
 
   void log_end(const Status& reason) const;
 
-  void handle(Arrival& arrival);
+  void handle(ReceivedRequest& received);
   // Returns the segment of the request's key. Without one, refuses the request and returns null.
   std::shared_ptr<HostedSegment> find(const Request& request);
-  void create(const Arrival& arrival);
+  void create(const ReceivedRequest& received);
   // Answers a request with a segment that the table has attached for it, or with its error.
   // False: the client was refused or has left, and has not attached it.
   bool attach(std::uint64_t request, const Result<std::shared_ptr<HostedSegment>>& found);
@@ -82,11 +82,11 @@ class Session : public std::enable_shared_from_this<Session> {
   // Whether the request still waits: the caller answers it then.
   bool take_wait(std::uint64_t request);
   void answer_wait(std::uint64_t request, const Result<VersionId>& version);
-  void change(Arrival& arrival);
+  void change(ReceivedRequest& received);
   void wait_version(const Request& request);
   void wait_name(const Request& request);
   void cancel(std::uint64_t request);
-  void stop(const Wait& wait);
+  void stop(const ServedWait& wait);
   void lease(const Request& request);
   void release(std::uint64_t lease);
   void open_buffer(const Request& request);
@@ -115,21 +115,21 @@ class Session : public std::enable_shared_from_this<Session> {
 
   // Of the thread alone.
   bool bytes_lost_ = false;  // and the client was not told: what was sent later must not be applied
-  std::optional<Arrival> ahead_;
+  std::optional<ReceivedRequest> ahead_;
   // The loans to the client own the pins: they end when it can read the bytes no longer, which may
   // be long after the session. RELEASE unpins sooner, in the order of the client's changes.
   std::map<std::uint64_t, std::weak_ptr<Pin>> leases_;
   std::uint64_t next_lease_ = 1;
 
-  struct Attachment {
+  struct ClientAttachment {
     std::shared_ptr<HostedSegment> segment;
     std::uint32_t times = 0;
     std::uint64_t news = 0;  // the waiter that tells the client when the segment is freed
   };
   // Other threads answer waits, and attach the segment that a name was waiting for.
   mutable core::Mutex mutex_;
-  std::map<std::uint64_t, Wait> waits_ FW_GUARDED_BY(mutex_);  // by request
-  std::map<std::uint64_t, Attachment> attachments_ FW_GUARDED_BY(mutex_);
+  std::map<std::uint64_t, ServedWait> waits_ FW_GUARDED_BY(mutex_);  // by request
+  std::map<std::uint64_t, ClientAttachment> attachments_ FW_GUARDED_BY(mutex_);
   bool left_ FW_GUARDED_BY(mutex_) = false;
 };
 

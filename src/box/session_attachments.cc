@@ -7,7 +7,7 @@
 
 #include "box/hosted_segment.h"
 #include "box/messages.h"
-#include "box/segment_table.h"
+#include "box/segment_directory.h"
 #include "box/server_state.h"
 #include "box/session.h"
 #include "box/settled.h"
@@ -16,22 +16,22 @@
 
 namespace farwrite::box {
 
-void Session::create(const Arrival& arrival) {
-  SegmentSpec spec = arrival.request.spec;
-  if (arrival.lent.valid()) {
-    const Result<std::vector<std::byte>> text = copy_lent(arrival.lent, kMaxDescription);
-    if (!text.ok()) return refuse(arrival.request.id, text.status());
+void Session::create(const ReceivedRequest& received) {
+  SegmentSpec spec = received.request.spec;
+  if (received.lent.valid()) {
+    const Result<std::vector<std::byte>> text = copy_lent(received.lent, kMaxDescription);
+    if (!text.ok()) return refuse(received.request.id, text.status());
     spec.description.assign(reinterpret_cast<const char*>(text.value().data()),
                             text.value().size());
   } else {
-    spec.description.assign(reinterpret_cast<const char*>(arrival.request.bytes.data()),
-                            arrival.request.bytes.size());
+    spec.description.assign(reinterpret_cast<const char*>(received.request.bytes.data()),
+                            received.request.bytes.size());
   }
   const Result<std::shared_ptr<HostedSegment>> made =
-      server_.table().create(spec, arrival.request.creation);
-  if (attach(arrival.request.id, made) || !made.ok()) return;
+      server_.table().create(spec, received.request.creation);
+  if (attach(received.request.id, made) || !made.ok()) return;
   // It was made for this client, which was refused. A client that waited for the name may have it.
-  const bool is_new = arrival.request.creation == Creation::kExclusive;
+  const bool is_new = received.request.creation == Creation::kExclusive;
   if (is_new && server_.describe(*made.value()).attached == 0) {
     static_cast<void>(server_.table().free(made.value()));
   }
@@ -49,7 +49,7 @@ bool Session::attach(std::uint64_t request, const Result<std::shared_ptr<HostedS
     const core::Lock lock(mutex_);
     left = left_;
     if (!left) {
-      Attachment& attachment = attachments_[segment->key()];
+      ClientAttachment& attachment = attachments_[segment->key()];
       attachment.segment = segment;
       first = attachment.times++ == 0;
     }

@@ -30,7 +30,7 @@ Status system_failure(const std::string& path, std::string_view cause, int error
 
 }  // namespace
 
-ByteView SnapshotFile::Record::content() const {
+ByteView SnapshotFile::StoredRecord::content() const {
   return {bytes.data() + kSnapshotRecordPrefix,
           bytes.size() - kSnapshotRecordPrefix - kSnapshotChecksumBytes};
 }
@@ -110,13 +110,13 @@ Result<std::optional<SnapshotEntry>> SnapshotFile::next() {
   return std::optional<SnapshotEntry>(std::move(entry).value());
 }
 
-Result<SnapshotFile::Record> SnapshotFile::read_record() {
+Result<SnapshotFile::StoredRecord> SnapshotFile::read_record() {
   constexpr std::size_t kAround = kSnapshotRecordPrefix + kSnapshotChecksumBytes;
   std::array<std::byte, kSnapshotRecordPrefix> prefix{};
   if (left() < kAround) return damaged_at("the record", "is cut off");
   FARWRITE_RETURN_IF_ERROR(read_at(position_, {prefix.data(), prefix.size()}));
   core::WireReader reader({prefix.data(), prefix.size()});
-  Record record;
+  StoredRecord record;
   record.kind = static_cast<SnapshotRecord>(reader.u8());
   const std::size_t length = reader.u32();
   if (length > kSnapshotRecordLimit || length > left() - kAround) {

@@ -36,7 +36,7 @@ class SnapshotFile {
     std::uint64_t bytes = 0;
     std::string segment;  // for messages
   };
-  struct Record {
+  struct StoredRecord {
     SnapshotRecord kind = SnapshotRecord::kSegment;
     std::vector<std::byte> bytes;  // the whole record
     ByteView content() const;
@@ -47,7 +47,7 @@ class SnapshotFile {
 
   Status check_whole();
   Status read_head();
-  Result<Record> read_record();
+  Result<StoredRecord> read_record();
   Status check_end(ByteView content) const;
   Status leave_data();
   // Reads the data in pieces, each to `to` plus the product of its offset and `stride`.

@@ -33,7 +33,7 @@ Status SnapshotEntry::check() const {
 
 template <typename Wire>
 void SnapshotEntry::fields(Wire& wire) {
-  wire(key, id.epoch, id.version, bytes, SpecField{spec},
+  wire(key, id.epoch, id.version, bytes, SegmentSpecField{spec},
        core::sized(spec.description, kMaxDescription));
 }
 

@@ -13,7 +13,7 @@
 namespace farwrite::box {
 
 Result<std::unique_ptr<Snapshotter>> Snapshotter::open(const std::string& directory,
-                                                       SegmentTable& table) {
+                                                       SegmentDirectory& table) {
   Result<std::shared_ptr<SnapshotDirectory>> opened = SnapshotDirectory::open(directory);
   if (!opened.ok()) return opened.status();
   // Not make_unique: the constructor is private.
@@ -42,7 +42,7 @@ Status Snapshotter::restore() {
     if (!entry.ok()) return entry.status();
     if (!entry.value().has_value()) return Status();
     const SnapshotEntry& found = *entry.value();
-    const Result<SegmentTable::Segment> segment =
+    const Result<SegmentDirectory::Segment> segment =
         table_.restore(found.spec, found.key, found.id,
                        [&](MutableByteView bytes) { return reader->read(bytes); });
     if (!segment.ok()) return segment.status();
@@ -52,7 +52,7 @@ Status Snapshotter::restore() {
 Status Snapshotter::write_all() {
   Result<SnapshotWriter> writer = SnapshotWriter::begin(directory_);
   if (!writer.ok()) return writer.status();
-  for (const SegmentTable::Segment& segment : table_.all()) {
+  for (const SegmentDirectory::Segment& segment : table_.all()) {
     if (segment->spec().temporary) continue;
     SnapshotEntry entry = {
         .spec = segment->spec(), .key = segment->key(), .id = {}, .bytes = segment->bytes()};

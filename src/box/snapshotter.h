@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "box/segment_table.h"
+#include "box/segment_directory.h"
 #include "box/snapshot_directory.h"
 #include "core/mutex.h"
 #include "farwrite/status.h"
@@ -20,7 +20,7 @@ class Snapshotter {
  public:
   // Locks the directory. `table` outlives the object.
   static Result<std::unique_ptr<Snapshotter>> open(const std::string& directory,
-                                                   SegmentTable& table);
+                                                   SegmentDirectory& table);
   ~Snapshotter() { stop(); }
   Snapshotter(const Snapshotter&) = delete;
   Snapshotter& operator=(const Snapshotter&) = delete;
@@ -43,12 +43,12 @@ class Snapshotter {
   std::uint64_t failures() const { return failures_.load(std::memory_order_relaxed); }
 
  private:
-  Snapshotter(std::shared_ptr<SnapshotDirectory> directory, SegmentTable& table)
+  Snapshotter(std::shared_ptr<SnapshotDirectory> directory, SegmentDirectory& table)
       : directory_(std::move(directory)), table_(table) {}
   Status write_all();
 
   std::shared_ptr<SnapshotDirectory> directory_;
-  SegmentTable& table_;
+  SegmentDirectory& table_;
   core::Mutex writing_;  // one snapshot at a time
   std::atomic<std::uint64_t> written_ = 0;
   std::atomic<std::uint64_t> failures_ = 0;

@@ -7,18 +7,20 @@
 
 namespace farwrite::box {
 
-std::optional<Workspace::Piece> Workspace::try_take(std::uint64_t bytes) {
+std::optional<Workspace::ScratchMemory> Workspace::try_take(std::uint64_t bytes) {
   std::byte* const data = device_.allocate_raw(bytes);
   if (data == nullptr) return std::nullopt;
   ++taken_;
-  return std::optional<Piece>(std::in_place, shared_from_this(), MutableByteView(data, bytes));
+  return std::optional<ScratchMemory>(std::in_place, shared_from_this(),
+                                      MutableByteView(data, bytes));
 }
 
-Result<Workspace::Piece> Workspace::take(std::uint64_t bytes, std::chrono::nanoseconds timeout) {
+Result<Workspace::ScratchMemory> Workspace::take(std::uint64_t bytes,
+                                                 std::chrono::nanoseconds timeout) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   core::Lock lock(mutex_);
   while (true) {
-    if (std::optional<Piece> piece = try_take(bytes)) return *std::move(piece);
+    if (std::optional<ScratchMemory> piece = try_take(bytes)) return *std::move(piece);
     if (closed_) {
       return Status::error(StatusCode::kCancelled, {.operation = "change a segment"},
                            "the server closes", "connect to another box");

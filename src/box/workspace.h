@@ -20,17 +20,18 @@ namespace farwrite::box {
 class Workspace : public std::enable_shared_from_this<Workspace> {
  public:
   // Memory that goes back with the object. Movable.
-  class Piece {
+  class ScratchMemory {
    public:
-    Piece(std::shared_ptr<Workspace> owner, MutableByteView bytes)
+    ScratchMemory(std::shared_ptr<Workspace> owner, MutableByteView bytes)
         : owner_(std::move(owner)), bytes_(bytes) {}
-    ~Piece() {
+    ~ScratchMemory() {
       if (owner_ != nullptr) owner_->give_back(bytes_.data);
     }
-    Piece(const Piece&) = delete;
-    Piece& operator=(const Piece&) = delete;
-    Piece(Piece&& other) noexcept : owner_(std::move(other.owner_)), bytes_(other.bytes_) {}
-    Piece& operator=(Piece&& other) noexcept {
+    ScratchMemory(const ScratchMemory&) = delete;
+    ScratchMemory& operator=(const ScratchMemory&) = delete;
+    ScratchMemory(ScratchMemory&& other) noexcept
+        : owner_(std::move(other.owner_)), bytes_(other.bytes_) {}
+    ScratchMemory& operator=(ScratchMemory&& other) noexcept {
       std::swap(owner_, other.owner_);
       std::swap(bytes_, other.bytes_);
       return *this;
@@ -45,10 +46,10 @@ class Workspace : public std::enable_shared_from_this<Workspace> {
 
   explicit Workspace(Device device) : device_(std::move(device)) {}
 
-  std::optional<Piece> try_take(std::uint64_t bytes);
+  std::optional<ScratchMemory> try_take(std::uint64_t bytes);
   // Waits for others to give back. The error after `timeout`, or at once if nothing has a piece,
   // says what is used up. kCancelled after close().
-  Result<Piece> take(std::uint64_t bytes, std::chrono::nanoseconds timeout);
+  Result<ScratchMemory> take(std::uint64_t bytes, std::chrono::nanoseconds timeout);
   // Ends the waits: those who have a piece may keep it for as long as their clients are stopped.
   void close();
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "c_api/handles.h"
-#include "c_api/lent.h"
+#include "c_api/lend_end.h"
 
 namespace {
 
@@ -264,7 +264,7 @@ fw_status* fw_channel_lend(fw_channel* channel, const void* message, uint64_t by
     return refused;
   }
   if (fw_status* const refused = refuse_tag(channel, kOperation, tag)) return refused;
-  const auto lent = std::make_shared<farwrite::c_api::Lent>(returned, context);
+  const auto lent = std::make_shared<farwrite::c_api::LendEnd>(returned, context);
   const auto on_return = [lent] { lent->end(); };
   const auto engine = channel->usable_engine();
   const farwrite::Completion posted =

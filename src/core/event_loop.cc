@@ -62,7 +62,7 @@ class EventLoop::State {
 
  private:
   // Shared by the map and by the turn that runs it, so that a callback may remove itself.
-  struct Watch {
+  struct FdWatch {
     int fd;
     std::uint32_t events;
     FdCallback callback;
@@ -73,7 +73,7 @@ class EventLoop::State {
     std::shared_ptr<std::function<void()>> callback;
   };
   // What the loop's thread is calling right now; id 0 is nothing.
-  struct Turn {
+  struct RunningCallback {
     std::uint64_t id = 0;
     int fd = kNoFd;
   };
@@ -96,10 +96,10 @@ class EventLoop::State {
   Mutex mutex_{LockRank::kEventLoop};  // never held while a callback runs or is destroyed
   CondVar turn_ended_;
   bool stopping_ FW_GUARDED_BY(mutex_) = false;
-  Turn turn_ FW_GUARDED_BY(mutex_);
+  RunningCallback turn_ FW_GUARDED_BY(mutex_);
   std::uint64_t turns_ended_ FW_GUARDED_BY(mutex_) = 0;
   std::uint64_t next_id_ FW_GUARDED_BY(mutex_) = 1;
-  std::map<std::uint64_t, std::shared_ptr<Watch>> watches_ FW_GUARDED_BY(mutex_);
+  std::map<std::uint64_t, std::shared_ptr<FdWatch>> watches_ FW_GUARDED_BY(mutex_);
   std::map<int, std::uint64_t> watch_of_fd_ FW_GUARDED_BY(mutex_);
   std::map<TimerId, Timer> timers_ FW_GUARDED_BY(mutex_);
   std::vector<std::function<void()>> posted_ FW_GUARDED_BY(mutex_);
@@ -171,7 +171,7 @@ void EventLoop::State::stop() {
 }
 
 Status EventLoop::State::add_fd(int fd, std::uint32_t events, FdCallback callback) {
-  auto watch = std::make_shared<Watch>(Watch{fd, events, std::move(callback)});
+  auto watch = std::make_shared<FdWatch>(FdWatch{fd, events, std::move(callback)});
   const std::string operation = "watch descriptor " + std::to_string(fd);
   const ErrorContext where{.operation = operation};
   const Lock lock(mutex_);
@@ -217,7 +217,7 @@ Status EventLoop::State::modify_fd(int fd, std::uint32_t events) {
 
 void EventLoop::State::remove_fd(int fd) {
   if (fd < 0) return;  // nothing was ever watched there, but a timer's turn carries kNoFd
-  std::shared_ptr<Watch> removed;  // declared before the lock, so destroyed after it
+  std::shared_ptr<FdWatch> removed;  // declared before the lock, so destroyed after it
   Lock lock(mutex_);
   const auto found = watch_of_fd_.find(fd);
   if (found != watch_of_fd_.end()) {
@@ -229,7 +229,7 @@ void EventLoop::State::remove_fd(int fd) {
     watch_of_fd_.erase(found);
   }
   // Even when something else has just removed it: the promise is made to both.
-  wait_while_running([fd](const Turn& turn) { return turn.fd == fd; });
+  wait_while_running([fd](const RunningCallback& turn) { return turn.fd == fd; });
 }
 
 void EventLoop::State::post(std::function<void()> function) {
@@ -261,7 +261,7 @@ void EventLoop::State::cancel_timer(TimerId id) {
     removed = std::move(found->second.callback);
     timers_.erase(found);
   }
-  wait_while_running([id](const Turn& turn) { return turn.id == id; });
+  wait_while_running([id](const RunningCallback& turn) { return turn.id == id; });
 }
 
 // Waits for the end of the turn under way, if it is the one asked about, and for no later one.
@@ -275,7 +275,7 @@ void EventLoop::State::wait_while_running(IsRunning is_running) {
 void EventLoop::State::end_turn() {
   {
     const Lock lock(mutex_);
-    turn_ = Turn{};
+    turn_ = RunningCallback{};
     ++turns_ended_;
   }
   turn_ended_.notify_all();
@@ -327,10 +327,10 @@ void EventLoop::State::run_fd(std::uint64_t id, std::uint32_t ready) {
   // An event of this batch may be older than a removal, a stop, or a change of the events.
   const auto found = watches_.find(id);
   if (stopping_ || found == watches_.end()) return;
-  std::shared_ptr<Watch> watch = found->second;
+  std::shared_ptr<FdWatch> watch = found->second;
   ready &= watch->events | EPOLLERR | EPOLLHUP;
   if (ready == 0) return;
-  turn_ = Turn{id, watch->fd};
+  turn_ = RunningCallback{id, watch->fd};
   lock.unlock();
   watch->callback(ready);
   watch.reset();  // before the turn ends: a remover is promised that the callback is destroyed
@@ -352,7 +352,7 @@ void EventLoop::State::run_due_timers() {
     const auto found = timers_.find(id);
     if (stopping_ || found == timers_.end()) continue;
     std::shared_ptr<std::function<void()>> callback = found->second.callback;
-    turn_ = Turn{id, kNoFd};
+    turn_ = RunningCallback{id, kNoFd};
     lock.unlock();
     (*callback)();
     callback.reset();

@@ -330,7 +330,7 @@ std::vector<std::byte> to_bytes(const Message& message) {
 // Of a message whose size is known; zeros follow it up to `Bytes`.
 template <std::size_t Bytes, typename Message>
 std::array<std::byte, Bytes> to_array(const Message& message) {
-  struct Sink {
+  struct ArraySink {
     std::array<std::byte, Bytes> result{};
     std::size_t used = 0;
     void bytes(ByteView raw) {

@@ -63,8 +63,8 @@ const char* name_of(LockRank rank) {
       return "tcp grants";
     case LockRank::kTcpSending:
       return "tcp sending";
-    case LockRank::kVerbsArrivals:
-      return "verbs arrivals";
+    case LockRank::kVerbsConnectRequests:
+      return "verbs connect requests";
     case LockRank::kVerbsEvents:
       return "verbs events";
     case LockRank::kVerbsUsers:
@@ -137,12 +137,12 @@ const char* name_of(LockRank rank) {
 
 // The ranks ascend, strictly but for the one that may nest.
 constexpr std::size_t kMostNested = 64;
-struct Held {
+struct HeldLocks {
   std::array<LockRank, kMostNested + static_cast<std::size_t>(LockRank::kNone)> ranks{};
   std::size_t count = 0;
 };
 // Without a destructor, so usable until the thread has ended.
-constinit thread_local Held held;
+constinit thread_local HeldLocks held;
 
 }  // namespace
 

@@ -46,7 +46,7 @@ enum class LockRank : std::uint8_t {
   kTcpRequests,
   kTcpGrants,
   kTcpSending,
-  kVerbsArrivals,
+  kVerbsConnectRequests,
   kVerbsEvents,
   kVerbsUsers,
   kVerbsLanding,

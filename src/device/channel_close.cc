@@ -63,7 +63,7 @@ Status ChannelState::settle(core::Deadline callbacks, core::Deadline peer) {
   }
   if (stopped && !again) {
     peer_requests_.names().clear();
-    send(FrameType::kBye);
+    send(ControlFrameType::kBye);
   }
   life_.end_settling(stopped, status);
   say_fin_if_due();
@@ -86,7 +86,7 @@ Status ChannelState::stop_callbacks(core::Deadline deadline) {
   }
   const Status closed = unusable("close the channel");
   operations_.abandon(closed, /*reads_too=*/true);
-  if (const ChannelLink::Use link(link_); link) link->end_reads(closed);
+  if (const ChannelLink::LinkUse link(link_); link) link->end_reads(closed);
   if (!inbox_.set_handler(nullptr, deadline).ok()) return busy("the notification handler");
   inbox_.drop_queued();
   if (!life_.drop_end_handler(deadline)) return busy("the end handler");
@@ -95,7 +95,7 @@ Status ChannelState::stop_callbacks(core::Deadline deadline) {
 
 void ChannelState::say_fin_if_due() {
   if (!life_.fin_is_due() || operations_.any_pending() || !remote_leases_.end()) return;
-  send(FrameType::kFin);
+  send(ControlFrameType::kFin);
   // Not before: a thread that sees it may end the channel and its connection.
   life_.fin_is_sent();
 }
@@ -117,7 +117,7 @@ void ChannelState::finish_if_due() {
 
 bool ChannelState::part() {
   using Parting = fabric::Link::Parting;
-  const ChannelLink::Use link(link_);
+  const ChannelLink::LinkUse link(link_);
   if (!link || life_.peer_gone() || cut_off_.load()) return true;
   // A peer that has closed as well awaits no answer, but this side's ends, as this side does.
   const Parting parting = link->part(/*last=*/peer_over());
@@ -141,8 +141,8 @@ bool ChannelState::finish(core::Deadline deadline) {
 void ChannelState::give_up(const Status& reason) {
   begin_closing();
   if (control_ == nullptr) return;
-  send(FrameType::kRefuse, core::status_to_bytes(reason));
-  send(FrameType::kFin);  // nothing of the peer was ever looked at
+  send(ControlFrameType::kRefuse, core::status_to_bytes(reason));
+  send(ControlFrameType::kFin);  // nothing of the peer was ever looked at
 }
 
 void ChannelState::drop_link() {

@@ -24,50 +24,50 @@ Status serve(ByteView body, Serve serve_message) {
 
 }  // namespace
 
-void ChannelState::send(FrameType type, const std::vector<std::byte>& body) {
+void ChannelState::send(ControlFrameType type, const std::vector<std::byte>& body) {
   control_->send(type, {body.data(), body.size()});
 }
 
-void ChannelState::on_frame(FrameType type, ByteView body) {
+void ChannelState::on_frame(ControlFrameType type, ByteView body) {
   const std::shared_ptr<ChannelState> self = weak_from_this().lock();
   if (self == nullptr) return;
   heard();
   // Nothing is handed out any more, but leases still come back.
-  const bool asks = type == FrameType::kLookup || type == FrameType::kOpen;
+  const bool asks = type == ControlFrameType::kLookup || type == ControlFrameType::kOpen;
   if (asks && peer_over()) return;
   Status malformed;
   switch (type) {
-    case FrameType::kLookup:
+    case ControlFrameType::kLookup:
       malformed =
           serve<LookupMessage>(body, [&](const auto& message) { peer_requests_.lookup(message); });
       break;
-    case FrameType::kOpen:
+    case ControlFrameType::kOpen:
       malformed =
           serve<OpenMessage>(body, [&](const auto& message) { peer_requests_.open(message); });
       break;
-    case FrameType::kReply:
+    case ControlFrameType::kReply:
       malformed = serve<ReplyMessage>(body, [&](auto& message) { requests_.take(message); });
       break;
-    case FrameType::kRelease:
+    case ControlFrameType::kRelease:
       malformed =
           serve<ReleaseMessage>(body, [&](const auto& message) { take_return(message.lease); });
       break;
-    case FrameType::kPing:
-      send(FrameType::kPong);
+    case ControlFrameType::kPing:
+      send(ControlFrameType::kPong);
       break;
-    case FrameType::kPong:
+    case ControlFrameType::kPong:
       break;
-    case FrameType::kBye:
+    case ControlFrameType::kBye:
       peer_is(PeerState::kClosed,
               Status::error(StatusCode::kUnavailable, {core::kUseTheChannel, peer_name_},
                             "the peer closed the channel", "connect again"),
               /*good_order=*/true);
       break;
-    case FrameType::kFin:
+    case ControlFrameType::kFin:
       leases_.close();
       life_.fin_is_received();
       break;
-    case FrameType::kRefuse:
+    case ControlFrameType::kRefuse:
       malformed = take_refusal(body);
       break;
     default:
@@ -85,7 +85,8 @@ void ChannelState::refuse(const Status& reason) {
   // caller may hold locks of its own.
   if (const auto self = weak_from_this().lock(); self != nullptr && !peer_over()) {
     device_->post([self, reason] {
-      if (self->lanes_.started()) self->send(FrameType::kRefuse, core::status_to_bytes(reason));
+      if (self->lanes_.started())
+        self->send(ControlFrameType::kRefuse, core::status_to_bytes(reason));
     });
   }
   // Lets the peer end the lanes, so that it learns the reason first; but not for long.

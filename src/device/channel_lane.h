@@ -1,4 +1,4 @@
-// ChannelLanes::Lane: one lane of a channel, as its poller sees it.
+// ChannelLanes::ChannelLane: one lane of a channel, as its poller sees it.
 #pragma once
 
 #include <atomic>
@@ -11,9 +11,10 @@
 
 namespace farwrite::device {
 
-class ChannelLanes::Lane final : public PolledLane {
+class ChannelLanes::ChannelLane final : public PolledLane {
  public:
-  Lane(std::weak_ptr<ChannelLanes> lanes, std::uint32_t index, bool return_lane, Poller& poller)
+  ChannelLane(std::weak_ptr<ChannelLanes> lanes, std::uint32_t index, bool return_lane,
+              Poller& poller)
       : lanes_(std::move(lanes)), index_(index), return_lane_(return_lane), poller_(poller) {}
 
   Poller& poller() const { return poller_; }

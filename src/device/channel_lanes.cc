@@ -20,7 +20,7 @@ void ChannelLanes::start(const std::weak_ptr<ChannelLanes>& self, const PeerInfo
   for (std::uint32_t index = 0; index <= user_lanes_; ++index) {
     // The return lane has next to nothing to do: it goes with the first and takes no turn.
     Poller& poller = index < user_lanes_ ? next_poller() : lanes_.front()->poller();
-    lanes_.push_back(std::make_shared<Lane>(self, index, index == user_lanes_, poller));
+    lanes_.push_back(std::make_shared<ChannelLane>(self, index, index == user_lanes_, poller));
   }
   for (const auto& lane : lanes_) lane->poller().add(lane);
   started_.store(true);
@@ -49,7 +49,7 @@ void ChannelLanes::drain() {
 }
 
 void ChannelLanes::end() {
-  const ChannelLink::Use link(link_);
+  const ChannelLink::LinkUse link(link_);
   if (!link || life_.peer_over()) return;
   fabric::Operation end;
   end.kind = fabric::OperationKind::kEnd;

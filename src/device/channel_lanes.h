@@ -28,7 +28,7 @@
 namespace farwrite::device {
 
 // Thread-safe, without a mutex. Calls of the link are made inside the channel's gate, by a poller,
-// or through a ChannelLink::Use.
+// or through a ChannelLink::LinkUse.
 class ChannelLanes final : public LaneDriver {
  public:
   // What the lanes bring beside notifications. Called by the thread that polls.
@@ -80,7 +80,7 @@ class ChannelLanes final : public LaneDriver {
   void drive_ended() override { kick(); }
 
  private:
-  class Lane;
+  class ChannelLane;
   class Intake;
   class ReturnIntake;
   class Discard;
@@ -99,7 +99,7 @@ class ChannelLanes final : public LaneDriver {
   Observer& observer_;
 
   // Fixed by start().
-  std::vector<std::shared_ptr<Lane>> lanes_;  // the users', then the return lane
+  std::vector<std::shared_ptr<ChannelLane>> lanes_;  // the users', then the return lane
   std::uint32_t user_lanes_ = 0;
   bool cpu_free_target_ = false;
   std::string_view fabric_;

@@ -32,10 +32,10 @@ Completion ChannelState::lend(ByteView message, ByteView memory, std::function<v
   auto lease = leases_.lend({lend.key, lend.offset, lend.length}, std::move(returned), peer_name_);
   if (!lease.ok()) return Completion(lease.status());
   lend.lease = *lease;
-  struct Record {
+  struct LendBytes {
     std::vector<std::byte> bytes;
   };
-  auto& record = core::thread_own<Record>().bytes;  // keeps its memory: every tensor passes here
+  auto& record = core::thread_own<LendBytes>().bytes;  // keeps its memory: every tensor passes here
   lend.write(message, record);
   operation.source = {record.data(), record.size()};
   const core::Inside inside(this);

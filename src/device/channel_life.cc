@@ -16,7 +16,8 @@ bool ChannelLife::wait(core::Deadline deadline, Holds holds) {
   return true;
 }
 
-ChannelLife::Change ChannelLife::peer_is(PeerState state, const Status& reason, bool good_order) {
+ChannelLife::PeerTransition ChannelLife::peer_is(PeerState state, const Status& reason,
+                                                 bool good_order) {
   const core::Lock lock(mutex_);
   const PeerState before = peer_state_.load();
   if (before == state || before >= PeerState::kClosed) return {};

@@ -33,12 +33,12 @@ class ChannelLife {
   PeerState peer_state() const { return peer_state_.load(); }
   bool peer_over() const { return peer_state_.load() >= PeerState::kClosed; }
   // What a call of peer_is() changed.
-  struct Change {
+  struct PeerTransition {
     bool changed = false;
     bool ended_silence = false;  // of which the user was warned
   };
   // `good_order`: the peer itself has said that it closes.
-  Change peer_is(PeerState state, const Status& reason, bool good_order);
+  PeerTransition peer_is(PeerState state, const Status& reason, bool good_order);
   // Once for each silence that is not over: its reason.
   std::optional<Status> take_silence_to_warn_of();
   // Why nothing comes from the peer any more; ok while something may.

@@ -15,14 +15,14 @@ namespace farwrite::device {
 inline constexpr std::chrono::nanoseconds kFabricTurn = std::chrono::milliseconds(50);
 
 // The link is there from set() to drop(). Calls inside the channel's gate and pollers use get():
-// the channel ends both before drop(). Every other call goes through a Use. Thread-safe, without a
-// mutex.
+// the channel ends both before drop(). Every other call goes through a LinkUse. Thread-safe,
+// without a mutex.
 class ChannelLink {
  public:
   // One short call, for which drop() waits.
-  class Use {
+  class LinkUse {
    public:
-    explicit Use(const ChannelLink& link)
+    explicit LinkUse(const ChannelLink& link)
         : pass_(link.gate_), link_(pass_ ? link.get() : nullptr) {}
     explicit operator bool() const { return link_ != nullptr; }
     fabric::Link* operator->() const { return link_; }
@@ -43,7 +43,7 @@ class ChannelLink {
 
   // What the link counts, even after its end.
   fabric::LinkCounters counters() const {
-    const Use link(*this);
+    const LinkUse link(*this);
     return link ? link->counters() : last_counters_;
   }
 

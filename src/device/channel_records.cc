@@ -5,7 +5,7 @@
 namespace farwrite::device {
 namespace {
 
-enum class RecordType : std::uint16_t { kLend = 1, kReturn = 2 };
+enum class LeaseRecordType : std::uint16_t { kLend = 1, kReturn = 2 };
 
 constexpr core::Reading reading(core::TailBytes tail) {
   return {.operation = "read a channel record", .tail = tail, .remedy = core::kBrokenRule};
@@ -22,7 +22,8 @@ struct Append {
 
 template <typename Wire>
 void LendRecord::fields(Wire& wire) {
-  wire(core::constant(RecordType::kLend, "a record of unknown type in a lane for notifications"),
+  wire(core::constant(LeaseRecordType::kLend,
+                      "a record of unknown type in a lane for notifications"),
        core::Reserved<6>(), lease, key, offset, length);
   wire.require(lease != 0, "the peer lends memory without a lease");
 }
@@ -30,7 +31,7 @@ void LendRecord::fields(Wire& wire) {
 template <typename Wire>
 void ReturnRecord::fields(Wire& wire) {
   constexpr std::string_view kEmpty = "an empty record in the return lane";
-  wire(core::constant(RecordType::kReturn, kEmpty), core::Reserved<6>());
+  wire(core::constant(LeaseRecordType::kReturn, kEmpty), core::Reserved<6>());
   if constexpr (Wire::kReads) {
     const std::size_t count = wire.remaining() / sizeof(std::uint64_t);
     wire.require(count > 0, kEmpty);

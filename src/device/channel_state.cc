@@ -35,12 +35,16 @@ ChannelState::ChannelState(std::shared_ptr<DeviceState> device)
       leases_(device_->options().send_limit_per_peer),
       lease_returns_(
           remote_leases_, [this](const fabric::Operation& record) { return post_return(record); },
-          [this](const ReleaseMessage& lease) { send(FrameType::kRelease, lease.to_bytes()); }),
-      requests_(peer_name_, life_, remote_leases_,
-                [this](FrameType type, const std::vector<std::byte>& body) { send(type, body); }),
+          [this](const ReleaseMessage& lease) {
+            send(ControlFrameType::kRelease, lease.to_bytes());
+          }),
+      requests_(
+          peer_name_, life_, remote_leases_,
+          [this](ControlFrameType type, const std::vector<std::byte>& body) { send(type, body); }),
       peer_requests_(
           *device_, peer_, peer_name_, landing_, leases_,
-          [this](const ReplyMessage& reply) { send(FrameType::kReply, reply.to_bytes()); }) {}
+          [this](const ReplyMessage& reply) { send(ControlFrameType::kReply, reply.to_bytes()); }) {
+}
 
 ChannelState::~ChannelState() {
   if (device_->fork_guard().in_forked_child()) {
@@ -53,19 +57,19 @@ ChannelState::~ChannelState() {
   link_.drop();  // while what it observes, this, is still whole
 }
 
-Status ChannelState::start(Introduction introduction, std::string peer_name,
+Status ChannelState::start(HandshakeResult handshake, std::string peer_name,
                            std::unique_ptr<core::ByteStream> stream) {
   peer_name_ = std::move(peer_name);
-  peer_ = std::move(introduction.peer);
+  peer_ = std::move(handshake.peer);
   capabilities_ = device_->capabilities(peer_.fabric);
   if (capabilities_.serves_reads) leases_.remember_ranges();
-  introduction.link->refine(capabilities_);
+  handshake.link->refine(capabilities_);
   named_.store(true);
-  link_.set(std::move(introduction.link));
+  link_.set(std::move(handshake.link));
   heard();
   control_ = std::make_unique<ControlConnection>(
       std::move(stream), device_->loop(),
-      [this](FrameType type, ByteView body) { on_frame(type, body); },
+      [this](ControlFrameType type, ByteView body) { on_frame(type, body); },
       [this](const Status& reason) { on_connection_end(reason); });
   const std::shared_ptr<ChannelState> self = shared_from_this();
   operations_.start(std::shared_ptr<ChannelOperations>(self, &operations_), peer_, peer_name_,
@@ -103,7 +107,7 @@ PeerState ChannelState::peer_state() const {
 }
 
 void ChannelState::peer_is(PeerState state, const Status& reason, bool good_order) {
-  const ChannelLife::Change change = life_.peer_is(state, reason, good_order);
+  const ChannelLife::PeerTransition change = life_.peer_is(state, reason, good_order);
   if (!change.changed) return;
   if (is_over(state) && good_order) {
     times_.abandon_after(device_->options().detection_time);
@@ -149,7 +153,7 @@ void ChannelState::on_peer_dead(const Status& reason) {
 void ChannelState::end_leases_of_the_dead() {
   if (!life_.peer_gone() || life_.readers_gone()) return;
   if (leases_.held() > 0) {
-    const ChannelLink::Use link(link_);
+    const ChannelLink::LinkUse link(link_);
     if (link && link->read_by_children()) return;  // tick() asks again
   }
   leases_.close();
@@ -157,7 +161,7 @@ void ChannelState::end_leases_of_the_dead() {
 }
 
 void ChannelState::cut_link(bool in_good_order) {
-  if (const ChannelLink::Use link(link_); link) link->cut(in_good_order);
+  if (const ChannelLink::LinkUse link(link_); link) link->cut(in_good_order);
 }
 
 void ChannelState::on_revoked() {
@@ -192,7 +196,7 @@ void ChannelState::tick(std::chrono::nanoseconds now, std::chrono::nanoseconds a
     cut_off_.store(true);
   }
   if (peer_over()) return;
-  send(FrameType::kPing);
+  send(ControlFrameType::kPing);
   const std::chrono::nanoseconds quiet = times_.silence(now, absence);
   if (quiet > device_->options().detection_time) {
     peer_is(PeerState::kSilent,

@@ -64,7 +64,7 @@ class ChannelState final : public fabric::LinkObserver,
   // that the other lacks. kResourceExhausted.
   Status open() { return inbox_.open(); }
   // Second half of construction, after the handshake: goes live on the event loop and pollers.
-  Status start(Introduction introduction, std::string peer_name,
+  Status start(HandshakeResult handshake, std::string peer_name,
                std::unique_ptr<core::ByteStream> stream);
   // The handle a user gets: the channel closes when its last copy is gone.
   std::shared_ptr<ChannelState> user_handle();
@@ -194,14 +194,14 @@ class ChannelState final : public fabric::LinkObserver,
   void tell_end_if_due();
 
   // channel_control.cc, on the loop's thread.
-  void on_frame(FrameType type, ByteView body);
+  void on_frame(ControlFrameType type, ByteView body);
   void on_connection_end(const Status& reason);
   // The peer broke the protocol: ends the channel on both sides with the reason. On the loop's
   // thread, or in a call of the link.
   void refuse(const Status& reason);
   void cut_link(bool in_good_order);
   Status take_refusal(ByteView body);
-  void send(FrameType type, const std::vector<std::byte>& body = {});
+  void send(ControlFrameType type, const std::vector<std::byte>& body = {});
   Result<std::shared_ptr<RemoteRegionState>> adopt(const ReplyMessage& reply,
                                                    core::Deadline deadline);
   // `good_order`: it said so itself.

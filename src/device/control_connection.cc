@@ -40,7 +40,7 @@ Status ControlConnection::start() {
   return loop_.add_fd(stream_->fd(), events, [this](std::uint32_t ready) { on_events(ready); });
 }
 
-void ControlConnection::send(FrameType type, ByteView body) {
+void ControlConnection::send(ControlFrameType type, ByteView body) {
   const core::Lock lock(mutex_);
   if (ended_ || sending_ended_ || stream_ == nullptr) return;
   const std::vector<std::byte> frame = encode_frame(type, body);
@@ -113,12 +113,12 @@ void ControlConnection::on_readable() {
   if (moved.state == core::ByteStream::State::kWait) return;
   if (moved.state == core::ByteStream::State::kMoved) {
     const Status fed =
-        splitter_.feed({buffer.data(), moved.bytes}, [this](FrameType type, ByteView body) {
+        splitter_.feed({buffer.data(), moved.bytes}, [this](ControlFrameType type, ByteView body) {
           if (!ended_.load()) on_frame_(type, body);
         });
     if (!fed.ok()) {
       const std::vector<std::byte> reason = core::status_to_bytes(fed);
-      send(FrameType::kRefuse, {reason.data(), reason.size()});
+      send(ControlFrameType::kRefuse, {reason.data(), reason.size()});
       end(fed);
     }
   } else if (moved.error == 0) {

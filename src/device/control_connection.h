@@ -18,7 +18,7 @@ namespace farwrite::device {
 // Thread-safe. Callbacks run on the loop's thread.
 class ControlConnection {
  public:
-  using OnFrame = std::function<void(FrameType, ByteView body)>;
+  using OnFrame = std::function<void(ControlFrameType, ByteView body)>;
   using OnEnd = std::function<void(const Status&)>;
 
   // `on_end` is called once when the connection ends or the peer breaks the protocol, which it is
@@ -33,7 +33,7 @@ class ControlConnection {
   Status start();
   // Queues what the socket does not take at once; never blocks. After the end it does nothing: the
   // end has been, or will be, reported by on_end.
-  void send(FrameType type, ByteView body);
+  void send(ControlFrameType type, ByteView body);
   // Whether the socket has taken everything, or never will.
   bool all_sent();
   // Nothing is sent any more; what came before goes out first. Whether the peer can read the end

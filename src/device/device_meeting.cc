@@ -87,25 +87,25 @@ Result<std::shared_ptr<ChannelState>> DeviceState::connect(const Endpoint& peer,
   FARWRITE_RETURN_IF_ERROR(channel->open());
   auto stream = make_control_stream(*std::move(socket), self.value(), /*connecting=*/true);
   if (!stream.ok()) return stream.status();
-  auto introduction = introduce_connecting(
+  auto handshake = introduce_connecting(
       **stream, self.value(), peer.to_string(),
       deadline.earlier(core::Deadline::after(options_.handshake_timeout)), channel.get());
-  if (!introduction.ok()) return introduction.status();
-  const std::string peer_name = describe_peer(introduction->peer.name, peer.to_string());
-  return go_live(std::move(channel), *std::move(introduction), peer_name, *std::move(stream));
+  if (!handshake.ok()) return handshake.status();
+  const std::string peer_name = describe_peer(handshake->peer.name, peer.to_string());
+  return go_live(std::move(channel), *std::move(handshake), peer_name, *std::move(stream));
 }
 
 Result<std::shared_ptr<ChannelState>> DeviceState::go_live(std::shared_ptr<ChannelState> channel,
-                                                           Introduction introduction,
+                                                           HandshakeResult handshake,
                                                            const std::string& peer_name,
                                                            std::unique_ptr<core::ByteStream> stream,
                                                            Status refusal) {
-  const std::string choice = peer_name + ": " + std::string(to_string(introduction.peer.fabric)) +
-                             " (" + introduction.peer.fabric_reason + ")" +
-                             (introduction.peer.encrypted ? ", encrypted" : "");
+  const std::string choice = peer_name + ": " + std::string(to_string(handshake.peer.fabric)) +
+                             " (" + handshake.peer.fabric_reason + ")" +
+                             (handshake.peer.encrypted ? ", encrypted" : "");
   core::set_keepalive(stream->fd(), options_.host_timeout);
   core::set_send_timeout(stream->fd(), options_.host_timeout);
-  const Status started = channel->start(std::move(introduction), peer_name, std::move(stream));
+  const Status started = channel->start(std::move(handshake), peer_name, std::move(stream));
   if (refusal.ok()) refusal = started;
   if (refusal.ok()) {
     const core::Lock lock(mutex_);
@@ -202,7 +202,7 @@ void DeviceState::tell_why(core::ByteStream& stream, const Status& reason) const
   // An encrypting peer takes no plain word; it sees the connection end.
   if (identity_.encrypt) return;
   const std::vector<std::byte> bytes = core::status_to_bytes(reason);
-  (void)send_frame(stream, FrameType::kRefuse, {bytes.data(), bytes.size()},
+  (void)send_frame(stream, ControlFrameType::kRefuse, {bytes.data(), bytes.size()},
                    core::Deadline::after(kTellWhy), "connect");
 }
 
@@ -223,11 +223,11 @@ void DeviceState::meet(Meeting& meeting) {
     meeting.over.store(true);
     return;
   }
-  auto introduction =
+  auto handshake =
       introduce_accepting(*meeting.stream, meeting.self,
                           core::Deadline::after(options_.handshake_timeout), channel.get());
-  if (introduction.ok()) {
-    const PeerInfo& peer = introduction->peer;
+  if (handshake.ok()) {
+    const PeerInfo& peer = handshake->peer;
     const std::string peer_name = describe_peer(peer.name, peer.endpoint.to_string());
     std::unique_ptr<core::ByteStream> stream;
     Status refusal;
@@ -240,7 +240,7 @@ void DeviceState::meet(Meeting& meeting) {
                                 "connect again");
       }
     }
-    auto live = go_live(std::move(channel), *std::move(introduction), peer_name, std::move(stream),
+    auto live = go_live(std::move(channel), *std::move(handshake), peer_name, std::move(stream),
                         std::move(refusal));
     if (live.ok()) {
       const core::Lock lock(mutex_);
@@ -251,7 +251,7 @@ void DeviceState::meet(Meeting& meeting) {
     const core::Lock lock(mutex_);
     if (!meeting.cut) {
       core::log(core::LogLevel::kWarning,
-                "a connection was refused: " + introduction.status().message());
+                "a connection was refused: " + handshake.status().message());
     }
     meeting.stream.reset();
   }

@@ -142,7 +142,7 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   bool inside_callback() const;
   // `refusal`: why the channel is given up, if it is so at once.
   Result<std::shared_ptr<ChannelState>> go_live(std::shared_ptr<ChannelState> channel,
-                                                Introduction introduction,
+                                                HandshakeResult handshake,
                                                 const std::string& peer_name,
                                                 std::unique_ptr<core::ByteStream> stream,
                                                 Status refusal = Status());

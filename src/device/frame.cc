@@ -8,17 +8,17 @@
 namespace farwrite::device {
 namespace {
 
-struct FrameHeader {
+struct ControlFrameHeader {
   std::uint32_t body_bytes = 0;
-  FrameType type = FrameType::kPing;
+  ControlFrameType type = ControlFrameType::kPing;
 
   template <typename Wire>
   void fields(Wire& wire) {
     wire(body_bytes, type);
   }
-  static FrameHeader read(const std::byte* bytes) {
+  static ControlFrameHeader read(const std::byte* bytes) {
     core::FieldReader reader({bytes, kFrameHeaderBytes});
-    FrameHeader header;
+    ControlFrameHeader header;
     reader(header);
     return header;
   }
@@ -38,15 +38,15 @@ Status not_farwrite(std::string_view operation) {
                        "check the address and port: another program listens or connects there");
 }
 
-std::vector<std::byte> encode_frame(FrameType type, ByteView body) {
+std::vector<std::byte> encode_frame(ControlFrameType type, ByteView body) {
   std::vector<std::byte> frame =
-      core::to_bytes(FrameHeader{static_cast<std::uint32_t>(body.size), type});
+      core::to_bytes(ControlFrameHeader{static_cast<std::uint32_t>(body.size), type});
   if (body.size > 0) frame.insert(frame.end(), body.data, body.data + body.size);
   return frame;
 }
 
-Status send_frame(core::ByteStream& stream, FrameType type, ByteView body, core::Deadline deadline,
-                  std::string_view operation) {
+Status send_frame(core::ByteStream& stream, ControlFrameType type, ByteView body,
+                  core::Deadline deadline, std::string_view operation) {
   const std::vector<std::byte> frame = encode_frame(type, body);
   return core::send_all(stream, {frame.data(), frame.size()}, deadline, operation);
 }
@@ -55,7 +55,7 @@ Result<Frame> receive_frame(core::ByteStream& stream, core::Deadline deadline,
                             std::string_view operation) {
   std::byte raw[kFrameHeaderBytes];
   FARWRITE_RETURN_IF_ERROR(core::receive_all(stream, {raw, sizeof(raw)}, deadline, operation));
-  const auto [body_bytes, type] = FrameHeader::read(raw);
+  const auto [body_bytes, type] = ControlFrameHeader::read(raw);
   Frame frame;
   frame.type = type;
   // A TLS record of a handshake: 22, 3, and a version. No frame is that long.
@@ -73,13 +73,13 @@ Result<Frame> receive_frame(core::ByteStream& stream, core::Deadline deadline,
 }
 
 Status FrameSplitter::feed(ByteView bytes,
-                           const std::function<void(FrameType, ByteView body)>& on_frame) {
+                           const std::function<void(ControlFrameType, ByteView body)>& on_frame) {
   FARWRITE_RETURN_IF_ERROR(core::with_memory({"read a control message"}, "a control message", [&] {
     pending_.insert(pending_.end(), bytes.data, bytes.data + bytes.size);
   }));
   std::size_t at = 0;
   while (pending_.size() - at >= kFrameHeaderBytes) {
-    const auto [body_bytes, type] = FrameHeader::read(pending_.data() + at);
+    const auto [body_bytes, type] = ControlFrameHeader::read(pending_.data() + at);
     if (body_bytes > kMaxFrameBytes) return oversized(body_bytes, "read a control message");
     if (pending_.size() - at - kFrameHeaderBytes < body_bytes) break;
     on_frame(type, {pending_.data() + at + kFrameHeaderBytes, body_bytes});

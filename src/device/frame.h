@@ -15,7 +15,7 @@
 namespace farwrite::device {
 
 // The numbers are the wire protocol: never renumber.
-enum class FrameType : std::uint16_t {
+enum class ControlFrameType : std::uint16_t {
   // Handshake, in order (handshake.h). REFUSE also ends a channel later.
   kHello = 1,
   kHelloReply = 2,
@@ -39,16 +39,16 @@ inline constexpr std::size_t kFrameHeaderBytes = 6;
 inline constexpr std::size_t kMaxFrameBytes = 64 * 1024;
 
 struct Frame {
-  FrameType type = FrameType::kPing;
+  ControlFrameType type = ControlFrameType::kPing;
   std::vector<std::byte> body;
 };
 
-std::vector<std::byte> encode_frame(FrameType type, ByteView body);
+std::vector<std::byte> encode_frame(ControlFrameType type, ByteView body);
 
 // Blocking, for the handshake. not_farwrite() if a length is none of a frame's, kFailedPrecondition
 // if a peer that encrypts talks to a plain stream.
-Status send_frame(core::ByteStream& stream, FrameType type, ByteView body, core::Deadline deadline,
-                  std::string_view operation);
+Status send_frame(core::ByteStream& stream, ControlFrameType type, ByteView body,
+                  core::Deadline deadline, std::string_view operation);
 Result<Frame> receive_frame(core::ByteStream& stream, core::Deadline deadline,
                             std::string_view operation);
 
@@ -59,7 +59,7 @@ Status not_farwrite(std::string_view operation);
 class FrameSplitter {
  public:
   // Calls `on_frame` for every frame that `bytes` completes; kProtocolError for an oversized one.
-  Status feed(ByteView bytes, const std::function<void(FrameType, ByteView body)>& on_frame);
+  Status feed(ByteView bytes, const std::function<void(ControlFrameType, ByteView body)>& on_frame);
 
  private:
   std::vector<std::byte> pending_;

@@ -20,10 +20,10 @@ ByteView view(const std::vector<std::byte>& bytes) { return {bytes.data(), bytes
 ByteView view(const core::Digest& digest) { return {digest.data(), digest.size()}; }
 
 // Refuses a frame that is not of `type`. A REFUSE becomes the peer's own error.
-Result<Frame> check_type(Result<Frame> frame, FrameType type, const std::string& peer_name) {
+Result<Frame> check_type(Result<Frame> frame, ControlFrameType type, const std::string& peer_name) {
   if (!frame.ok()) return frame.status();
   if (frame->type == type) return frame;
-  if (frame->type == FrameType::kRefuse) {
+  if (frame->type == ControlFrameType::kRefuse) {
     Status refusal;
     FARWRITE_RETURN_IF_ERROR(core::status_from_bytes(view(frame->body), refusal));
     return Status(refusal.ok() ? StatusCode::kProtocolError : refusal.code(),
@@ -34,7 +34,7 @@ Result<Frame> check_type(Result<Frame> frame, FrameType type, const std::string&
 }
 
 // The next frame, which must be of `type`.
-Result<Frame> expect(core::ByteStream& stream, FrameType type, core::Deadline deadline,
+Result<Frame> expect(core::ByteStream& stream, ControlFrameType type, core::Deadline deadline,
                      const std::string& peer_name) {
   return check_type(receive_frame(stream, deadline, "connect to " + peer_name), type, peer_name);
 }
@@ -43,9 +43,9 @@ Result<Frame> expect(core::ByteStream& stream, FrameType type, core::Deadline de
 Result<Frame> first_frame(core::ByteStream& stream, core::Deadline deadline,
                           const std::string& address) {
   auto frame = receive_frame(stream, deadline, "connect to " + address);
-  const bool strange =
-      frame.ok() ? frame->type != FrameType::kHelloReply && frame->type != FrameType::kRefuse
-                 : frame.status().code() == StatusCode::kProtocolError;
+  const bool strange = frame.ok() ? frame->type != ControlFrameType::kHelloReply &&
+                                        frame->type != ControlFrameType::kRefuse
+                                  : frame.status().code() == StatusCode::kProtocolError;
   const bool silent = frame.status().code() == StatusCode::kUnavailable ||
                       frame.status().code() == StatusCode::kDeadlineExceeded;
   if (silent) {
@@ -61,7 +61,7 @@ Result<Frame> first_frame(core::ByteStream& stream, core::Deadline deadline,
 // Tells the peer why before giving up, as far as it still listens; `reason` comes back.
 Status refuse(core::ByteStream& stream, core::Deadline deadline, const Status& reason) {
   // The error that counts is `reason`; a peer that is gone does not need it.
-  (void)send_frame(stream, FrameType::kRefuse, view(core::status_to_bytes(reason)), deadline,
+  (void)send_frame(stream, ControlFrameType::kRefuse, view(core::status_to_bytes(reason)), deadline,
                    kConnect);
   return reason;
 }
@@ -209,49 +209,49 @@ std::string failure_of(FabricKind kind, const Status& ours, const Status& theirs
 Status attach_until_welcome(core::ByteStream& stream, const LocalIdentity& self,
                             const Transcript& transcript, const std::string& peer_name,
                             core::Deadline deadline, fabric::LinkObserver* observer,
-                            Introduction& introduction) {
+                            HandshakeResult& handshake) {
   while (true) {
     auto next = receive_frame(stream, deadline, "connect to " + peer_name);
     if (!next.ok()) return next.status();
-    if (next->type == FrameType::kWelcome && introduction.link != nullptr) {
-      introduction.peer.fabric_reason.assign(reinterpret_cast<const char*>(next->body.data()),
-                                             next->body.size());
+    if (next->type == ControlFrameType::kWelcome && handshake.link != nullptr) {
+      handshake.peer.fabric_reason.assign(reinterpret_cast<const char*>(next->body.data()),
+                                          next->body.size());
       return Status();
     }
-    if (next->type == FrameType::kRefuse) {
+    if (next->type == ControlFrameType::kRefuse) {
       Status refusal;
       FARWRITE_RETURN_IF_ERROR(core::status_from_bytes(view(next->body), refusal));
       return Status(refusal.ok() ? StatusCode::kProtocolError : refusal.code(),
                     "connect to " + peer_name + ": refused by the peer: " + refusal.message());
     }
-    auto attempt = next->type == FrameType::kTryFabric
+    auto attempt = next->type == ControlFrameType::kTryFabric
                        ? TryFabric::from_bytes(view(next->body))
                        : Result<TryFabric>(Status::error(
                              StatusCode::kProtocolError, {kConnect, peer_name},
                              "an unexpected message in the handshake", core::kBrokenRule));
     if (!attempt.ok()) return attempt.status();
-    introduction.link.reset();
-    introduction.peer.fabric = attempt->kind;
+    handshake.link.reset();
+    handshake.peer.fabric = attempt->kind;
     fabric::Fabric* fabric = find_fabric(self, attempt->kind);
     Status result = Status::error(StatusCode::kUnavailable, {kConnect, peer_name},
                                   "the peer requested a fabric that this side did not offer",
                                   "run the same Farwrite release on both sides");
     if (fabric != nullptr) {
-      auto request = attach_request(transcript, introduction.peer, peer_name, deadline, observer);
+      auto request = attach_request(transcript, handshake.peer, peer_name, deadline, observer);
       request.connecting = true;
       request.peer_address = attempt->address;
       request.peer_host = core::peer_host(stream.fd());
       auto link = fabric->attach(request);
       result = link.ok() ? Status() : link.status();
-      if (link.ok()) introduction.link = *std::move(link);
+      if (link.ok()) handshake.link = *std::move(link);
     }
-    FARWRITE_RETURN_IF_ERROR(send_frame(stream, FrameType::kFabricResult,
+    FARWRITE_RETURN_IF_ERROR(send_frame(stream, ControlFrameType::kFabricResult,
                                         view(core::status_to_bytes(result)), deadline, kConnect));
-    auto theirs = expect(stream, FrameType::kFabricResult, deadline, peer_name);
+    auto theirs = expect(stream, ControlFrameType::kFabricResult, deadline, peer_name);
     if (!theirs.ok()) return theirs.status();
     Status their_result;
     FARWRITE_RETURN_IF_ERROR(core::status_from_bytes(view(theirs->body), their_result));
-    if (!their_result.ok()) introduction.link.reset();
+    if (!their_result.ok()) handshake.link.reset();
   }
 }
 
@@ -271,15 +271,16 @@ Result<std::unique_ptr<core::ByteStream>> make_control_stream(core::UniqueFd soc
       std::move(socket), key, connecting ? core::TlsSide::kConnecting : core::TlsSide::kAccepting);
 }
 
-Result<Introduction> introduce_connecting(core::ByteStream& stream, const LocalIdentity& self,
-                                          const std::string& address, core::Deadline deadline,
-                                          fabric::LinkObserver* observer) {
+Result<HandshakeResult> introduce_connecting(core::ByteStream& stream, const LocalIdentity& self,
+                                             const std::string& address, core::Deadline deadline,
+                                             fabric::LinkObserver* observer) {
   FARWRITE_RETURN_IF_ERROR(establish(stream, deadline, address, self, /*connecting=*/true));
   const Hello hello = Hello::of(self);
   const Status sent =
-      send_frame(stream, FrameType::kHello, view(hello.to_bytes()), deadline, kConnect);
+      send_frame(stream, ControlFrameType::kHello, view(hello.to_bytes()), deadline, kConnect);
   // A peer that closed at once may have said why.
-  auto frame = check_type(first_frame(stream, deadline, address), FrameType::kHelloReply, address);
+  auto frame =
+      check_type(first_frame(stream, deadline, address), ControlFrameType::kHelloReply, address);
   if (!frame.ok()) return frame.status();
   FARWRITE_RETURN_IF_ERROR(sent);
   auto reply = HelloReply::from_bytes(view(frame->body));
@@ -298,30 +299,31 @@ Result<Introduction> introduce_connecting(core::ByteStream& stream, const LocalI
       !core::constant_time_equal(view(reply->proof), view(transcript.accepting_proof))) {
     return refuse(stream, deadline, token_mismatch(peer_name, hello, reply->hello));
   }
-  FARWRITE_RETURN_IF_ERROR(
-      send_frame(stream, FrameType::kProof, view(transcript.connecting_proof), deadline, kConnect));
+  FARWRITE_RETURN_IF_ERROR(send_frame(stream, ControlFrameType::kProof,
+                                      view(transcript.connecting_proof), deadline, kConnect));
 
-  Introduction introduction;
-  introduction.wire_version = reply->version;
-  introduction.peer = describe(reply->hello, hello, self.encrypt);
+  HandshakeResult handshake;
+  handshake.wire_version = reply->version;
+  handshake.peer = describe(reply->hello, hello, self.encrypt);
   const Status attached =
-      attach_until_welcome(stream, self, transcript, peer_name, deadline, observer, introduction);
-  if (attached.ok()) return introduction;
+      attach_until_welcome(stream, self, transcript, peer_name, deadline, observer, handshake);
+  if (attached.ok()) return handshake;
   // The peer may have welcomed us meanwhile. It need not keep a channel for a side that has none.
-  introduction.link.reset();
+  handshake.link.reset();
   const core::Deadline soon = core::Deadline::after(kTellWhy);
   (void)refuse(stream, soon, attached);
-  (void)send_frame(stream, FrameType::kFin, {}, soon, kConnect);
+  (void)send_frame(stream, ControlFrameType::kFin, {}, soon, kConnect);
   return attached;
 }
 
-Result<Introduction> introduce_accepting(core::ByteStream& stream, const LocalIdentity& self,
-                                         core::Deadline deadline, fabric::LinkObserver* observer) {
+Result<HandshakeResult> introduce_accepting(core::ByteStream& stream, const LocalIdentity& self,
+                                            core::Deadline deadline,
+                                            fabric::LinkObserver* observer) {
   const Status established =
       establish(stream, deadline, "the connecting peer", self, /*connecting=*/false);
   if (established.code() == StatusCode::kFailedPrecondition) refuse_plain(stream.fd(), deadline);
   if (!established.ok()) return established;
-  auto frame = expect(stream, FrameType::kHello, deadline, "the connecting peer");
+  auto frame = expect(stream, ControlFrameType::kHello, deadline, "the connecting peer");
   if (!frame.ok()) {
     const bool encrypts = frame.status().code() == StatusCode::kFailedPrecondition;
     if (encrypts && !self.encrypt) refuse_encrypted(stream, deadline);
@@ -341,49 +343,49 @@ Result<Introduction> introduce_accepting(core::ByteStream& stream, const LocalId
   }
   const Transcript transcript(*theirs, reply.hello, self.token);
   reply.proof = transcript.accepting_proof;
-  FARWRITE_RETURN_IF_ERROR(
-      send_frame(stream, FrameType::kHelloReply, view(reply.to_bytes()), deadline, kConnect));
-  auto proof = expect(stream, FrameType::kProof, deadline, peer_name);
+  FARWRITE_RETURN_IF_ERROR(send_frame(stream, ControlFrameType::kHelloReply, view(reply.to_bytes()),
+                                      deadline, kConnect));
+  auto proof = expect(stream, ControlFrameType::kProof, deadline, peer_name);
   if (!proof.ok()) return proof.status();
   if (!core::constant_time_equal(view(proof->body), view(transcript.connecting_proof))) {
     return refuse(stream, deadline, token_mismatch(peer_name, *theirs, reply.hello));
   }
 
-  Introduction introduction;
-  introduction.wire_version = *version;
-  introduction.peer = describe(*theirs, reply.hello, self.encrypt);
+  HandshakeResult handshake;
+  handshake.wire_version = *version;
+  handshake.peer = describe(*theirs, reply.hello, self.encrypt);
   Failures failures;
   for (const FabricKind kind : theirs->fabrics) {
     fabric::Fabric* fabric = find_fabric(self, kind);
     if (fabric == nullptr) continue;
-    introduction.peer.fabric = kind;
+    handshake.peer.fabric = kind;
     if (const Status listening = fabric->make_reachable(); !listening.ok()) {
       failures.add(failure_of(kind, listening, Status()), listening, Status());
       continue;
     }
     const TryFabric attempt{kind, fabric->address()};
-    auto request = attach_request(transcript, introduction.peer, peer_name, deadline, observer);
-    FARWRITE_RETURN_IF_ERROR(
-        send_frame(stream, FrameType::kTryFabric, view(attempt.to_bytes()), deadline, kConnect));
+    auto request = attach_request(transcript, handshake.peer, peer_name, deadline, observer);
+    FARWRITE_RETURN_IF_ERROR(send_frame(stream, ControlFrameType::kTryFabric,
+                                        view(attempt.to_bytes()), deadline, kConnect));
     // The peer speaks next only when it is done attaching; if that is before we are, it failed.
     request.abandoned = [&stream] { return stream.has_unread() || core::has_input(stream.fd()); };
     auto link = fabric->attach(request);
-    auto result = expect(stream, FrameType::kFabricResult, deadline, peer_name);
+    auto result = expect(stream, ControlFrameType::kFabricResult, deadline, peer_name);
     if (!result.ok()) return result.status();
     Status their_result;
     FARWRITE_RETURN_IF_ERROR(core::status_from_bytes(view(result->body), their_result));
     const Status our_result = link.ok() ? Status() : link.status();
-    FARWRITE_RETURN_IF_ERROR(send_frame(stream, FrameType::kFabricResult,
+    FARWRITE_RETURN_IF_ERROR(send_frame(stream, ControlFrameType::kFabricResult,
                                         view(core::status_to_bytes(our_result)), deadline,
                                         kConnect));
     if (our_result.ok() && their_result.ok()) {
       std::string reason(choice(theirs->fabrics.size() == 1, self.fabrics.size() == 1));
       if (!failures.text.empty()) reason += " (" + failures.text + ")";
-      FARWRITE_RETURN_IF_ERROR(send_frame(stream, FrameType::kWelcome,
+      FARWRITE_RETURN_IF_ERROR(send_frame(stream, ControlFrameType::kWelcome,
                                           {reason.data(), reason.size()}, deadline, kConnect));
-      introduction.peer.fabric_reason = std::move(reason);
-      introduction.link = *std::move(link);
-      return introduction;
+      handshake.peer.fabric_reason = std::move(reason);
+      handshake.link = *std::move(link);
+      return handshake;
     }
     failures.add(failure_of(kind, our_result, their_result), our_result, their_result);
   }

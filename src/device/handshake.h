@@ -63,7 +63,7 @@ struct LocalIdentity {
 };
 
 // What a handshake leaves behind on either side.
-struct Introduction {
+struct HandshakeResult {
   PeerInfo peer;
   std::uint16_t wire_version = 0;
   std::unique_ptr<fabric::Link> link;
@@ -77,10 +77,11 @@ Result<std::unique_ptr<core::ByteStream>> make_control_stream(core::UniqueFd soc
 
 // Both run in the caller's thread until done or past the deadline. The observer goes into the link
 // and must outlive it. `address` names the peer in errors until its own name is known.
-Result<Introduction> introduce_connecting(core::ByteStream& stream, const LocalIdentity& self,
-                                          const std::string& address, core::Deadline deadline,
-                                          fabric::LinkObserver* observer);
-Result<Introduction> introduce_accepting(core::ByteStream& stream, const LocalIdentity& self,
-                                         core::Deadline deadline, fabric::LinkObserver* observer);
+Result<HandshakeResult> introduce_connecting(core::ByteStream& stream, const LocalIdentity& self,
+                                             const std::string& address, core::Deadline deadline,
+                                             fabric::LinkObserver* observer);
+Result<HandshakeResult> introduce_accepting(core::ByteStream& stream, const LocalIdentity& self,
+                                            core::Deadline deadline,
+                                            fabric::LinkObserver* observer);
 
 }  // namespace farwrite::device

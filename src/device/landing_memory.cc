@@ -61,7 +61,7 @@ Status LandingMemory::revoke(std::uint64_t key, std::uint64_t region_id,
   while (true) {
     // A finished channel has no link, and nothing lands without one. In short turns, because
     // finishing waits for them.
-    const ChannelLink::Use link(link_);
+    const ChannelLink::LinkUse link(link_);
     if (!link) return Status();
     const Status status =
         link->revoke(key, region_id, deadline.earlier(core::Deadline::after(kFabricTurn)));
@@ -79,7 +79,7 @@ void LandingMemory::settle() {
     // Closed while the peer was writing, and still held by the user.
     if (region->quarantined()) (void)region->close(std::chrono::nanoseconds(0));
   }
-  const ChannelLink::Use link(link_);
+  const ChannelLink::LinkUse link(link_);
   if (!link) return;
   std::vector<Quarantined> settled;
   {

@@ -7,7 +7,7 @@
 namespace farwrite::device {
 
 void PendingOperations::add(const std::shared_ptr<core::CompletionState>& operation, Kind kind) {
-  List& list = kind == Kind::kAwaitedReads ? reads_ : operations_;
+  CompletionList& list = kind == Kind::kAwaitedReads ? reads_ : operations_;
   // Destroyed after the lock: this may be the last to let go, and callbacks own anything.
   std::vector<std::shared_ptr<core::CompletionState>> looked_at;
   const core::Lock lock(mutex_);

@@ -26,14 +26,14 @@ class PendingOperations {
   bool any() const;
 
  private:
-  struct List {
+  struct CompletionList {
     std::vector<std::weak_ptr<core::CompletionState>> entries;
     std::size_t prune_at = 64;
   };
 
   mutable core::Mutex mutex_{core::LockRank::kPendingOperations};
-  List operations_ FW_GUARDED_BY(mutex_);
-  List reads_ FW_GUARDED_BY(mutex_);
+  CompletionList operations_ FW_GUARDED_BY(mutex_);
+  CompletionList reads_ FW_GUARDED_BY(mutex_);
 };
 
 }  // namespace farwrite::device

@@ -25,16 +25,17 @@ Result<ReplyMessage> RegionRequests::look_up_once(std::string_view name,
   message.request = requests_.next();
   message.name = std::string(name);
   message.wait_ms = static_cast<std::uint64_t>(wait / std::chrono::milliseconds(1));
-  return ask(FrameType::kLookup, message.request, message.to_bytes(), deadline, "look a name up");
+  return ask(ControlFrameType::kLookup, message.request, message.to_bytes(), deadline,
+             "look a name up");
 }
 
 Result<ReplyMessage> RegionRequests::open(const RegionDescriptor& descriptor,
                                           core::Deadline deadline) {
   const OpenMessage message{requests_.next(), descriptor};
-  return ask(FrameType::kOpen, message.request, message.to_bytes(), deadline, "open memory");
+  return ask(ControlFrameType::kOpen, message.request, message.to_bytes(), deadline, "open memory");
 }
 
-Result<ReplyMessage> RegionRequests::ask(FrameType type, std::uint64_t request,
+Result<ReplyMessage> RegionRequests::ask(ControlFrameType type, std::uint64_t request,
                                          const std::vector<std::byte>& body,
                                          core::Deadline deadline, std::string_view operation) {
   auto reply = requests_.ask(
@@ -53,7 +54,7 @@ void RegionRequests::take(ReplyMessage& reply) {
   const bool leases = reply.status.ok() && reply.lease != 0;
   if (requests_.answer(reply, [&] { return !leases || leases_.hold(); })) return;
   // Nothing waits any more; the lease must not stay out.
-  if (reply.lease != 0) send_(FrameType::kRelease, ReleaseMessage{reply.lease}.to_bytes());
+  if (reply.lease != 0) send_(ControlFrameType::kRelease, ReleaseMessage{reply.lease}.to_bytes());
 }
 
 }  // namespace farwrite::device

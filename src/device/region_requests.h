@@ -23,7 +23,7 @@ namespace farwrite::device {
 // Thread-safe. Calls that wait are not made on the control loop's thread, which brings the answers.
 class RegionRequests {
  public:
-  using Send = std::function<void(FrameType, const std::vector<std::byte>& body)>;
+  using Send = std::function<void(ControlFrameType, const std::vector<std::byte>& body)>;
 
   // All of them outlive it. `peer_name` is fixed before the first request.
   RegionRequests(const std::string& peer_name, const ChannelLife& life, RemoteLeases& leases,
@@ -42,7 +42,7 @@ class RegionRequests {
  private:
   Result<ReplyMessage> look_up_once(std::string_view name, std::chrono::nanoseconds wait,
                                     core::Deadline deadline);
-  Result<ReplyMessage> ask(FrameType type, std::uint64_t request,
+  Result<ReplyMessage> ask(ControlFrameType type, std::uint64_t request,
                            const std::vector<std::byte>& body, core::Deadline deadline,
                            std::string_view operation);
 

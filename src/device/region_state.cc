@@ -11,19 +11,19 @@ namespace farwrite::device {
 
 void RegionTable::add(const std::shared_ptr<RegionState>& region) {
   const std::uint64_t id = region->descriptor().region_id;
-  Shard& shard = this->shard(id);
+  RegionShard& shard = this->shard(id);
   const core::Lock lock(shard.mutex);
   shard.regions[id] = region;
 }
 
 void RegionTable::remove(std::uint64_t id) {
-  Shard& shard = this->shard(id);
+  RegionShard& shard = this->shard(id);
   const core::Lock lock(shard.mutex);
   shard.regions.erase(id);
 }
 
 std::shared_ptr<RegionState> RegionTable::find(std::uint64_t id) const {
-  const Shard& shard = this->shard(id);
+  const RegionShard& shard = this->shard(id);
   const core::Lock lock(shard.mutex);
   const auto found = shard.regions.find(id);
   return found == shard.regions.end() ? nullptr : found->second.lock();

@@ -29,15 +29,15 @@ class RegionTable {
 
  private:
   // Neighbouring ids lie in different shards, so that threads which allocate rarely meet.
-  struct alignas(64) Shard {
+  struct alignas(64) RegionShard {
     mutable core::Mutex mutex{core::LockRank::kRegionTable};
     std::unordered_map<std::uint64_t, std::weak_ptr<RegionState>> regions FW_GUARDED_BY(mutex);
   };
-  Shard& shard(std::uint64_t id) { return shards_[id % shards_.size()]; }
-  const Shard& shard(std::uint64_t id) const { return shards_[id % shards_.size()]; }
+  RegionShard& shard(std::uint64_t id) { return shards_[id % shards_.size()]; }
+  const RegionShard& shard(std::uint64_t id) const { return shards_[id % shards_.size()]; }
 
   std::atomic<std::uint64_t> next_id_{1};
-  std::array<Shard, 16> shards_;
+  std::array<RegionShard, 16> shards_;
 };
 
 // Thread-safe. The code that holds a shared_ptr keeps the memory from being reused: the user's

@@ -46,24 +46,25 @@ Lobby::Lobby(core::EventLoop& loop, std::chrono::nanoseconds patience, LobbyRule
 Lobby::~Lobby() {
   acceptor_.reset();
   if (timer_ != 0) loop_.cancel_timer(timer_);
-  std::list<Arrival> arrivals;
+  std::list<PendingConnection> pending;
   {
     const core::Lock lock(mutex_);
-    arrivals.swap(arrivals_);
+    pending.swap(pending_);
   }
-  for (const Arrival& arrival : arrivals) loop_.remove_fd(arrival.socket.get());
+  for (const PendingConnection& connection : pending) loop_.remove_fd(connection.socket.get());
 }
 
 Result<core::UniqueFd> Lobby::take(ByteView key, const AttachRequest& request,
                                    std::string_view remedy) {
   core::Lock lock(mutex_);
   while (true) {
-    const auto found = std::find_if(arrivals_.begin(), arrivals_.end(), [&](const Arrival& one) {
-      return one.complete && core::constant_time_equal({one.key.data(), one.key.size()}, key);
-    });
-    if (found != arrivals_.end()) {
+    const auto found =
+        std::find_if(pending_.begin(), pending_.end(), [&](const PendingConnection& one) {
+          return one.complete && core::constant_time_equal({one.key.data(), one.key.size()}, key);
+        });
+    if (found != pending_.end()) {
       core::UniqueFd socket = std::move(found->socket);
-      arrivals_.erase(found);
+      pending_.erase(found);
       return socket;
     }
     const bool given_up = request.abandoned && request.abandoned();
@@ -94,12 +95,12 @@ void Lobby::on_connection(core::UniqueFd socket) {
   {
     const core::Lock lock(mutex_);
     make_room_locked(*origin);
-    arrivals_.push_back({std::move(socket), *std::move(origin), core::Deadline::after(patience_)});
+    pending_.push_back({std::move(socket), *std::move(origin), core::Deadline::after(patience_)});
     const Status watched =
         loop_.add_fd(fd, EPOLLIN, [this, fd](std::uint32_t) { on_readable(fd); });
     if (!watched.ok()) {
       warn_unless_it_left(watched);
-      arrivals_.pop_back();
+      pending_.pop_back();
       return;
     }
   }
@@ -113,8 +114,8 @@ void Lobby::on_turned_away() {
 
 void Lobby::make_room_locked(const std::string& origin) {
   const core::ArrivalLimits limits = core::ArrivalLimits::of_process();
-  const auto crowding = core::find_crowding(arrivals_, origin, limits);
-  if (crowding == arrivals_.end()) return;
+  const auto crowding = core::find_crowding(pending_, origin, limits);
+  if (crowding == pending_.end()) return;
   if (quiet_until_.expired()) {
     quiet_until_ = core::Deadline::after(kBetweenWarnings);
     core::log(core::LogLevel::kWarning, rules_.fabric + ": connections from " + crowding->origin +
@@ -122,31 +123,32 @@ void Lobby::make_room_locked(const std::string& origin) {
                                             "check which programs connect from there");
   }
   loop_.remove_fd(crowding->socket.get());
-  arrivals_.erase(crowding);
+  pending_.erase(crowding);
 }
 
 void Lobby::on_readable(int fd) {
   const core::Lock lock(mutex_);
-  const auto arrival = std::find_if(arrivals_.begin(), arrivals_.end(),
-                                    [fd](const Arrival& one) { return one.socket.get() == fd; });
-  if (arrival == arrivals_.end() || arrival->complete) return;
-  auto complete = rules_.read_key(fd, arrival->key);
+  const auto connection =
+      std::find_if(pending_.begin(), pending_.end(),
+                   [fd](const PendingConnection& one) { return one.socket.get() == fd; });
+  if (connection == pending_.end() || connection->complete) return;
+  auto complete = rules_.read_key(fd, connection->key);
   if (complete.ok() && !*complete) return;
   loop_.remove_fd(fd);
   if (complete.ok()) {
-    arrival->complete = true;
+    connection->complete = true;
     arrived_.notify_all();
     return;
   }
   warn_unless_it_left(complete.status());
-  arrivals_.erase(arrival);
+  pending_.erase(connection);
 }
 
 void Lobby::drop_stale() {
   const core::Lock lock(mutex_);
-  std::erase_if(arrivals_, [this](const Arrival& arrival) {
-    if (!arrival.deadline.expired()) return false;
-    loop_.remove_fd(arrival.socket.get());
+  std::erase_if(pending_, [this](const PendingConnection& connection) {
+    if (!connection.deadline.expired()) return false;
+    loop_.remove_fd(connection.socket.get());
     return true;
   });
 }

@@ -48,7 +48,7 @@ class Lobby {
   Result<core::UniqueFd> take(ByteView key, const AttachRequest& request, std::string_view remedy);
 
  private:
-  struct Arrival {
+  struct PendingConnection {
     core::UniqueFd socket;
     std::string origin;
     core::Deadline deadline = core::Deadline::never();
@@ -71,8 +71,8 @@ class Lobby {
 
   core::Mutex mutex_{core::LockRank::kLobby};
   core::CondVar arrived_;
-  std::list<Arrival> arrivals_ FW_GUARDED_BY(mutex_);       // oldest first
-  std::int64_t turned_away_at_ FW_GUARDED_BY(mutex_) = -1;  // the last time
+  std::list<PendingConnection> pending_ FW_GUARDED_BY(mutex_);  // oldest first
+  std::int64_t turned_away_at_ FW_GUARDED_BY(mutex_) = -1;      // the last time
   core::Deadline quiet_until_ FW_GUARDED_BY(mutex_) =
       core::Deadline::after({});  // bounds the log, not the crowd
 

@@ -52,7 +52,7 @@ NotifiedWrites::NotifiedWrites(std::uint32_t lanes, std::string_view fabric,
                                const std::string& peer, Post post)
     : post_(std::move(post)) {
   for (std::uint32_t i = 0; i < lanes; ++i) {
-    lanes_.push_back(std::make_unique<Lane>(fabric, peer));
+    lanes_.push_back(std::make_unique<LaneOutbox>(fabric, peer));
   }
 }
 
@@ -73,27 +73,28 @@ Completion NotifiedWrites::post(std::uint32_t lane, const Operation& operation) 
 
 Completion NotifiedWrites::post_notified_write(std::uint32_t lane_number,
                                                const Operation& notified) {
-  Lane& lane = *lanes_[lane_number];
-  const auto held = std::make_shared<Held>();
-  held->operation.kind = OperationKind::kNotify;
-  held->operation.tag = notified.tag;
-  held->completion = std::make_shared<core::CompletionState>();
+  LaneOutbox& lane = *lanes_[lane_number];
+  const auto deferred = std::make_shared<DeferredNotification>();
+  deferred->operation.kind = OperationKind::kNotify;
+  deferred->operation.tag = notified.tag;
+  deferred->completion = std::make_shared<core::CompletionState>();
   {
     const core::Lock lock(lane.mutex);
-    Status queued = lane.outbox.queue(held, {0, 0, notified.tag});  // its place in the lane's order
+    Status queued =
+        lane.outbox.queue(deferred, {0, 0, notified.tag});  // its place in the lane's order
     if (!queued.ok()) return Completion(std::move(queued));
   }
   Operation write = notified;
   write.notify = false;
   const Completion written = post_(lane_number, write);
   if (written.done() && !written.wait().ok()) {
-    flushed(lane_number, held, written.wait());
-    return Completion(held->completion);
+    flushed(lane_number, deferred, written.wait());
+    return Completion(deferred->completion);
   }
   Operation flush;
   flush.kind = OperationKind::kFlush;
   after(post_(lane_number, flush),
-        [self = shared_from_this(), lane_number, held, written](const Status& outcome) {
+        [self = shared_from_this(), lane_number, deferred, written](const Status& outcome) {
           // A flush that is over has seen the write to its end.
           Status status = outcome;
           if (status.ok() && written.done()) status = written.wait();
@@ -102,10 +103,10 @@ Completion NotifiedWrites::post_notified_write(std::uint32_t lane_number,
             if (self->lost_write_.ok()) self->lost_write_ = outcome;
           }
           if (!status.ok() && !written.settled())
-            self->keep_unsettled(written, held->completion, status);
-          self->flushed(lane_number, held, status);
+            self->keep_unsettled(written, deferred->completion, status);
+          self->flushed(lane_number, deferred, status);
         });
-  return Completion(held->completion);
+  return Completion(deferred->completion);
 }
 
 void NotifiedWrites::keep_unsettled(const Completion& written,
@@ -129,52 +130,55 @@ void NotifiedWrites::settle(bool link_gone) {
   for (const auto& completion : settled) completion->finish(Status());  // the outcome is there
 }
 
-void NotifiedWrites::flushed(std::uint32_t lane_number, const std::shared_ptr<Held>& held,
+void NotifiedWrites::flushed(std::uint32_t lane_number,
+                             const std::shared_ptr<DeferredNotification>& deferred,
                              const Status& outcome) {
-  Lane& lane = *lanes_[lane_number];
+  LaneOutbox& lane = *lanes_[lane_number];
   {
     const core::Lock lock(lane.mutex);
-    held->ready = true;
-    held->lost = !outcome.ok();
+    deferred->ready = true;
+    deferred->lost = !outcome.ok();
   }
-  if (!outcome.ok() && !held->completion->done()) held->completion->finish(outcome);
+  if (!outcome.ok() && !deferred->completion->done()) deferred->completion->finish(outcome);
   settle(/*link_gone=*/false);
   post_ready(lane_number);
 }
 
 Completion NotifiedWrites::post_in_turn(std::uint32_t lane_number, const Operation& operation) {
-  Lane& lane = *lanes_[lane_number];
+  LaneOutbox& lane = *lanes_[lane_number];
   {
     const core::Lock lock(lane.mutex);
     if (!lane.outbox.empty() || lane.posting) {
-      const auto held = std::make_shared<Held>();
-      held->operation = operation;
+      const auto deferred = std::make_shared<DeferredNotification>();
+      deferred->operation = operation;
       const ByteView source = operation.source;
       const Status copied = core::with_memory({"send"}, "a message that waits", [&] {
-        if (source.size > 0) held->message.assign(source.data, source.data + source.size);
+        if (source.size > 0) deferred->message.assign(source.data, source.data + source.size);
       });
       if (!copied.ok()) return Completion(copied);
-      held->operation.source = {held->message.data(), held->message.size()};
-      held->completion = std::make_shared<core::CompletionState>();
-      held->ready = true;
-      Status queued = lane.outbox.queue(held, {source.size, 0, operation.tag});
-      return queued.ok() ? Completion(held->completion) : Completion(std::move(queued));
+      deferred->operation.source = {deferred->message.data(), deferred->message.size()};
+      deferred->completion = std::make_shared<core::CompletionState>();
+      deferred->ready = true;
+      Status queued = lane.outbox.queue(deferred, {source.size, 0, operation.tag});
+      return queued.ok() ? Completion(deferred->completion) : Completion(std::move(queued));
     }
   }
   return post_(lane_number, operation);
 }
 
 void NotifiedWrites::post_ready(std::uint32_t lane_number) {
-  Lane& lane = *lanes_[lane_number];
+  LaneOutbox& lane = *lanes_[lane_number];
   core::Lock lock(lane.mutex);
   if (lane.posting) return;  // it looks again when it is done with the present one
   lane.posting = true;
-  const auto is_ready = [](const std::shared_ptr<Held>& held) { return held->ready; };
+  const auto is_ready = [](const std::shared_ptr<DeferredNotification>& deferred) {
+    return deferred->ready;
+  };
   while (const auto next = lane.outbox.next(is_ready)) {
     if ((*next)->lost) continue;
     lock.unlock();
     after(post_(lane_number, (*next)->operation),
-          [held = *next](const Status& outcome) { held->completion->finish(outcome); });
+          [deferred = *next](const Status& outcome) { deferred->completion->finish(outcome); });
     lock.lock();
   }
   lane.posting = false;

@@ -55,24 +55,25 @@ class NotifiedWrites : public std::enable_shared_from_this<NotifiedWrites> {
 
  private:
   // Something a lane has to tell.
-  struct Held {
+  struct DeferredNotification {
     Operation operation;
     std::vector<std::byte> message;  // what operation.source views
     std::shared_ptr<core::CompletionState> completion;
     bool ready = false;  // nothing is left to wait for but its turn
     bool lost = false;   // its write did not land: it must not be reported
   };
-  struct Lane {
-    Lane(std::string_view fabric, const std::string& peer) : outbox(fabric, peer) {}
+  struct LaneOutbox {
+    LaneOutbox(std::string_view fabric, const std::string& peer) : outbox(fabric, peer) {}
     core::Mutex mutex{core::LockRank::kNotifiedWrites};
-    Outbox<std::shared_ptr<Held>> outbox FW_GUARDED_BY(mutex);
+    Outbox<std::shared_ptr<DeferredNotification>> outbox FW_GUARDED_BY(mutex);
     bool posting FW_GUARDED_BY(mutex) = false;  // a thread posts what is ready; nothing else may
   };
 
   Completion post_notified_write(std::uint32_t lane_number, const Operation& notified);
   Completion post_in_turn(std::uint32_t lane_number, const Operation& operation);
   Completion post_flush(std::uint32_t lane_number, const Operation& operation);
-  void flushed(std::uint32_t lane_number, const std::shared_ptr<Held>& held, const Status& outcome);
+  void flushed(std::uint32_t lane_number, const std::shared_ptr<DeferredNotification>& deferred,
+               const Status& outcome);
   void post_ready(std::uint32_t lane_number);
   Status take_lost_write();
   // The waiting is over and bytes may still move: settles when the write does.
@@ -82,7 +83,7 @@ class NotifiedWrites : public std::enable_shared_from_this<NotifiedWrites> {
   void settle(bool link_gone);
 
   const Post post_;
-  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::vector<std::unique_ptr<LaneOutbox>> lanes_;
   core::Mutex lost_mutex_;
   Status lost_write_
       FW_GUARDED_BY(lost_mutex_);  // what a flush of ours was told, for the user's next flush

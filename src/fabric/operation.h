@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "core/notification.h"
 #include "farwrite/bytes.h"
@@ -73,6 +74,20 @@ class EventSink {
   virtual void on_record(Notification&& /*record*/) {}
 };
 
+// What a lane has received and its sink has not taken yet.
+struct ReceivedNotification {
+  Notification notification;
+  bool is_record = false;
+
+  void deliver(EventSink& sink) && {
+    if (is_record) {
+      sink.on_record(std::move(notification));
+    } else {
+      sink.on_notification(std::move(notification));
+    }
+  }
+};
+
 // What one poll of a lane did.
 struct Progress {
   std::size_t delivered = 0;  // notifications and records handed to the sink
@@ -85,7 +100,7 @@ struct Progress {
 struct Doorbell {
   int fd = -1;            // readable when there is news; owned by the link; -1: nothing to wait for
   bool ready = false;     // there is news already: do not sleep
-  bool holds = false;     // arrivals that found no room in the sink: news once it has some
+  bool holds = false;     // what found no room in the sink: news once it has some
   short events = POLLIN;  // and what else the link waits for, as poll(2) has it
 };
 

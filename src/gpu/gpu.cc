@@ -115,11 +115,11 @@ Result<const Gpu*> Gpu::with_uuid(const GpuUuid& uuid) {
                        "let both processes see it (CUDA_VISIBLE_DEVICES), or exchange host memory");
 }
 
-Gpu::Current::Current(const Gpu& gpu)
+Gpu::CurrentContext::CurrentContext(const Gpu& gpu)
     : driver_(gpu.driver()),
       status_(driver_.check(driver_.push_context(gpu.context_), kUseGpu, "cuCtxPushCurrent")) {}
 
-Gpu::Current::~Current() {
+Gpu::CurrentContext::~CurrentContext() {
   cuda::Context popped = nullptr;
   if (status_.ok()) (void)driver_.pop_context(&popped);
 }

@@ -36,12 +36,12 @@ class Gpu {
   const CudaDriver& driver() const { return *driver_; }
 
   // Makes the GPU's context the thread's current one for as long as it lives.
-  class Current {
+  class CurrentContext {
    public:
-    explicit Current(const Gpu& gpu);
-    ~Current();
-    Current(const Current&) = delete;
-    Current& operator=(const Current&) = delete;
+    explicit CurrentContext(const Gpu& gpu);
+    ~CurrentContext();
+    CurrentContext(const CurrentContext&) = delete;
+    CurrentContext& operator=(const CurrentContext&) = delete;
     const Status& status() const { return status_; }
 
    private:

@@ -104,7 +104,7 @@ Status check_one_gpu(const Gpu* one, const Gpu* other, std::string_view operatio
 Status copy(const Gpu& gpu, void* destination, const void* source, std::uint64_t bytes,
             std::string_view operation) {
   if (bytes == 0) return Status();
-  const Gpu::Current current(gpu);
+  const Gpu::CurrentContext current(gpu);
   FARWRITE_RETURN_IF_ERROR(current.status());
   auto stream = IdleStreams::get().take(gpu, operation);
   if (!stream.ok()) return stream.status();

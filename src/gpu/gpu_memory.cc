@@ -25,7 +25,7 @@ cuda::AllocationProperties properties_for(const Gpu& gpu) {
 }  // namespace
 
 Result<std::shared_ptr<GpuMemory>> GpuMemory::allocate(const Gpu& gpu, std::uint64_t bytes) {
-  const Gpu::Current current(gpu);
+  const Gpu::CurrentContext current(gpu);
   FARWRITE_RETURN_IF_ERROR(current.status());
   const CudaDriver& driver = gpu.driver();
   const cuda::AllocationProperties properties = properties_for(gpu);
@@ -49,7 +49,7 @@ Result<std::shared_ptr<GpuMemory>> GpuMemory::allocate(const Gpu& gpu, std::uint
 
 Result<std::shared_ptr<GpuMemory>> GpuMemory::import(const Gpu& gpu, core::UniqueFd fd,
                                                      std::uint64_t bytes, bool writable) {
-  const Gpu::Current current(gpu);
+  const Gpu::CurrentContext current(gpu);
   FARWRITE_RETURN_IF_ERROR(current.status());
   const CudaDriver& driver = gpu.driver();
   cuda::AllocationHandle handle = 0;
@@ -91,7 +91,7 @@ Status GpuMemory::map(cuda::AllocationHandle handle, bool writable, std::string_
 }
 
 Result<core::UniqueFd> GpuMemory::export_fd() const {
-  const Gpu::Current current(gpu_);
+  const Gpu::CurrentContext current(gpu_);
   FARWRITE_RETURN_IF_ERROR(current.status());
   int fd = -1;
   FARWRITE_RETURN_IF_ERROR(
@@ -107,7 +107,7 @@ Result<core::UniqueFd> GpuMemory::dma_buf() const {
                          "the driver of " + gpu_.name() + " exports no dma-buf",
                          "use NVIDIA's open kernel modules, version 515 or newer, and Linux 5.12");
   }
-  const Gpu::Current current(gpu_);
+  const Gpu::CurrentContext current(gpu_);
   FARWRITE_RETURN_IF_ERROR(current.status());
   int fd = -1;
   FARWRITE_RETURN_IF_ERROR(
@@ -118,7 +118,7 @@ Result<core::UniqueFd> GpuMemory::dma_buf() const {
 
 GpuMemory::~GpuMemory() {
   if (fork_guard_.in_forked_child()) return;  // the driver is the parent's
-  const Gpu::Current current(gpu_);
+  const Gpu::CurrentContext current(gpu_);
   const CudaDriver& driver = gpu_.driver();
   // Other libraries let go of a view when its last kernel is queued, and unmapping does not wait.
   if (mapped_) (void)driver.synchronize_context();

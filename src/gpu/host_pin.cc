@@ -9,7 +9,7 @@ namespace farwrite::gpu {
 
 void HostPin::pin(const Gpu& gpu, std::byte* base, std::uint64_t bytes, bool writable) {
   std::call_once(once_, [&] {
-    const Gpu::Current current(gpu);
+    const Gpu::CurrentContext current(gpu);
     const CudaDriver& driver = gpu.driver();
     unsigned flags = cuda::kRegisterPortable;
     if (!writable) flags |= cuda::kRegisterReadOnly;
@@ -34,7 +34,7 @@ void HostPin::pin(const Gpu& gpu, std::byte* base, std::uint64_t bytes, bool wri
 
 HostPin::~HostPin() {
   if (base_ == nullptr || fork_guard_.in_forked_child()) return;
-  const Gpu::Current current(*gpu_);
+  const Gpu::CurrentContext current(*gpu_);
   // At the process's end the driver may be gone already.
   (void)gpu_->driver().unregister_host(base_);
   counters().pinned_bytes.remove(bytes_);

@@ -46,7 +46,7 @@ Status wait_for_stream(MemoryKind gpu, std::uintptr_t stream) {
   }
   auto found = gpu::Gpu::at(gpu.ordinal());
   if (!found.ok()) return found.status();
-  const gpu::Gpu::Current current(**found);
+  const gpu::Gpu::CurrentContext current(**found);
   FARWRITE_RETURN_IF_ERROR(current.status());
   const gpu::CudaDriver& driver = (*found)->driver();
   // NOLINTNEXTLINE(performance-no-int-to-ptr): the driver's own convention for handles.

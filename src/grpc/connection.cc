@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "core/mutex.h"
-#include "grpc/report.h"
 #include "grpc/slices.h"
+#include "grpc/transport_counts.h"
 
 namespace farwrite::grpc {
 namespace {
@@ -30,7 +30,7 @@ void Connection::read(grpc_slice_buffer* into, grpc_closure* closure, bool urgen
       return below_->schedule(closure, why);
     }
     reader_ = {.into = into, .closure = closure};
-    if (reading_ == Way::kTcp) {
+    if (reading_ == Transport::kTcp) {
       lock.unlock();
       return tcp_read({.into = into}, urgent, min_progress);
     }
@@ -53,12 +53,12 @@ void Connection::tcp_has_read(const absl::Status& status) {
   {
     const core::Lock lock(mutex_);
     reader = std::exchange(reader_, {});
-    if (status.ok() && stage_ != Stage::kStays && reading_ == Way::kTcp) {
+    if (status.ok() && stage_ != Stage::kStays && reading_ == Transport::kTcp) {
       watch_incoming(*reader.into);
     }
     breach = breach_;
     known = std::exchange(known_, nullptr);
-    guards = reading_ == Way::kStream && !std::exchange(guarding_, true);
+    guards = reading_ == Transport::kStream && !std::exchange(guarding_, true);
   }
   if (!breach.empty()) {
     const absl::Status why = below_->unavailable(breach);
@@ -81,7 +81,7 @@ void Connection::write(grpc_slice_buffer* from, grpc_closure* closure, void* arg
       lock.unlock();
       return below_->schedule(closure, why);
     }
-    if (writing_ == Way::kTcp) {
+    if (writing_ == Transport::kTcp) {
       const Writer writer = {from, closure, argument, max_frame};
       if (tcp_writes_ || waits_for_upgrade()) {
         queued_ = writer;
@@ -137,7 +137,7 @@ void Connection::tcp_has_ended(const absl::Status& why) {
   bool streams = false;
   {
     const core::Lock lock(mutex_);
-    streams = writing_ == Way::kStream;
+    streams = writing_ == Transport::kStream;
     if (!streams && !Settings::is_required()) return;
   }
   if (streams) {
@@ -150,11 +150,11 @@ void Connection::tcp_has_ended(const absl::Status& why) {
 void Connection::write_own_frames() {
   {
     const core::Lock lock(mutex_);
-    if (writing_ != Way::kTcp || tcp_writes_ || !over_.ok() || destroyed_) return;
+    if (writing_ != Transport::kTcp || tcp_writes_ || !over_.ok() || destroyed_) return;
     if (stage_ == Stage::kStays || !outgoing_.takes_frames()) return;
     if (switch_due_) {
       own_frames_ += frame(UpgradeKind::kSwitch).encode();
-      writing_ = Way::kStream;
+      writing_ = Transport::kStream;
       switch_due_ = false;
     }
     if (own_frames_.empty()) return;
@@ -219,12 +219,12 @@ void Connection::stream_has_read(Result<std::vector<stream::Slice>> slices) {
   if (slices->empty()) {
     return below_->schedule(reader.closure, below_->unavailable("Socket closed"));
   }
-  Report::get().received(append_slices(*std::move(slices), reader.into));
+  TransportCounts::get().received(append_slices(*std::move(slices), reader.into));
   below_->schedule(reader.closure, absl::OkStatus());
 }
 
 void Connection::stream_write(grpc_slice_buffer* from, grpc_closure* closure) {
-  Report::get().sent(from->length);
+  TransportCounts::get().sent(from->length);
   {
     const core::Lock lock(mutex_);
     stream_writer_ = closure;
@@ -262,7 +262,7 @@ void Connection::shutdown(const absl::Status& why) {
     const core::Lock lock(mutex_);
     if (!over_.ok() || destroyed_) return;
     over_ = why.ok() ? absl::UnavailableError("Endpoint shutdown") : why;
-    if (reading_ == Way::kStream) reader = std::exchange(reader_, {});
+    if (reading_ == Transport::kStream) reader = std::exchange(reader_, {});
     // What was given to TCP ends there.
     writer = std::exchange(stream_writer_, nullptr);
     queued = std::exchange(queued_, {});
@@ -287,7 +287,8 @@ void Connection::fail(const absl::Status& why) {
 void Connection::finish_stream() {
   {
     const core::Lock lock(mutex_);
-    if (!stream_.valid() || writing_ != Way::kStream || std::exchange(finished_, true)) return;
+    if (!stream_.valid() || writing_ != Transport::kStream || std::exchange(finished_, true))
+      return;
   }
   const auto done = std::make_shared<std::atomic<bool>>(false);
   stream_.finish([done](const Status&) { done->store(true); });

@@ -78,7 +78,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void finish_stream();
 
  private:
-  enum class Way : std::uint8_t { kTcp, kStream };
+  enum class Transport : std::uint8_t { kTcp, kStream };
   // What this side waits for.
   enum class Stage : std::uint8_t {
     kUndecided,   // the first frames
@@ -145,8 +145,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   core::Mutex mutex_;
   Stage stage_ FW_GUARDED_BY(mutex_) = Stage::kUndecided;
-  Way reading_ FW_GUARDED_BY(mutex_) = Way::kTcp;
-  Way writing_ FW_GUARDED_BY(mutex_) = Way::kTcp;
+  Transport reading_ FW_GUARDED_BY(mutex_) = Transport::kTcp;
+  Transport writing_ FW_GUARDED_BY(mutex_) = Transport::kTcp;
   absl::Status over_ FW_GUARDED_BY(mutex_);   // why both directions have ended
   std::string breach_ FW_GUARDED_BY(mutex_);  // the peer broke the rules of the upgrade
 

@@ -7,7 +7,7 @@
 #include "core/sha256.h"
 #include "grpc/connection.h"
 #include "grpc/host.h"
-#include "grpc/report.h"
+#include "grpc/transport_counts.h"
 
 namespace farwrite::grpc {
 namespace {
@@ -36,7 +36,7 @@ void Connection::watch_incoming(const grpc_slice_buffer& slices) {
   for (std::size_t i = 0; i < slices.count && stage_ != Stage::kStays; ++i) {
     ByteView bytes = view(slices.slices[i]);
     while (bytes.size > 0 && stage_ != Stage::kStays && breach_.empty()) {
-      if (reading_ == Way::kStream) return breach("bytes follow the switch to Farwrite");
+      if (reading_ == Transport::kStream) return breach("bytes follow the switch to Farwrite");
       Http2Watcher::Event event = Http2Watcher::Event::kNone;
       bytes = behind(bytes, incoming_.next(bytes, event));
       saw_incoming(event, bytes.size == 0 && i + 1 == slices.count);
@@ -187,18 +187,19 @@ void Connection::take_ready(const UpgradeFrame& frame) {
 
 void Connection::take_switch(bool last) {
   if (!last) return breach("bytes follow the switch to Farwrite");
-  reading_ = Way::kStream;
+  reading_ = Transport::kStream;
   if (stage_ == Stage::kReady) switch_due_ = true;
   stage_ = Stage::kUpgraded;
-  Report::get().upgraded();
+  TransportCounts::get().upgraded();
 }
 
 void Connection::stay(const std::string& reason) {
-  if (stage_ == Stage::kStays || writing_ == Way::kStream || reading_ == Way::kStream) return;
+  if (stage_ == Stage::kStays || writing_ == Transport::kStream || reading_ == Transport::kStream)
+    return;
   stage_ = Stage::kStays;
   own_frames_.clear();
   switch_due_ = false;
-  Report::get().stayed(reason);
+  TransportCounts::get().stayed(reason);
   if (Settings::is_required()) {
     breach_ = "Farwrite is required, and this connection cannot use it: " + reason;
   }

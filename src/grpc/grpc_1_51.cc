@@ -29,16 +29,16 @@
 #include "grpc/hooks.h"
 #include "grpc/hub.h"
 #include "grpc/polling.h"
-#include "grpc/report.h"
 #include "grpc/slices.h"
+#include "grpc/transport_counts.h"
 
 namespace farwrite::grpc {
 namespace {
 
 // gRPC runs closures at the end of such a context. Threads of ours have none.
-class Context {
+class ClosureContext {
  public:
-  Context() {
+  ClosureContext() {
     if (grpc_core::ExecCtx::Get() != nullptr) return;
     callbacks_.emplace();
     closures_.emplace();
@@ -50,20 +50,20 @@ class Context {
 };
 
 // A closure that runs a function once.
-class Call {
+class OnceClosure {
  public:
   static grpc_closure* make(Below::Done done) {
-    auto* const call = new Call(std::move(done));
-    GRPC_CLOSURE_INIT(&call->closure_, &Call::run, call, grpc_schedule_on_exec_ctx);
+    auto* const call = new OnceClosure(std::move(done));
+    GRPC_CLOSURE_INIT(&call->closure_, &OnceClosure::run, call, grpc_schedule_on_exec_ctx);
     hand_over(call);
     return &call->closure_;
   }
 
  private:
-  explicit Call(Below::Done done) : done_(std::move(done)) {}
+  explicit OnceClosure(Below::Done done) : done_(std::move(done)) {}
   static void run(void* argument, grpc_error_handle error) {
     taken_back(argument);
-    const std::unique_ptr<Call> call(static_cast<Call*>(argument));
+    const std::unique_ptr<OnceClosure> call(static_cast<OnceClosure*>(argument));
     call->done_(std::move(error));
   }
 
@@ -72,16 +72,16 @@ class Call {
 };
 
 // Of a thread that gRPC calls.
-class Closures final : public Work {
+class Closures final : public ThreadWork {
  public:
   bool is_due() override { return grpc_core::ExecCtx::Get()->HasWork(); }
   void run() override { grpc_core::ExecCtx::Get()->Flush(); }
 };
 
 // Has gRPC's poller wait on a pair's descriptor and deliver for it.
-class Doorbell {
+class PairDoorbell {
  public:
-  static std::shared_ptr<Doorbell> make(const std::shared_ptr<Pair>& pair) {
+  static std::shared_ptr<PairDoorbell> make(const std::shared_ptr<Pair>& pair) {
     Result<int> descriptor = pair->streams().descriptor();
     if (!descriptor.ok()) return nullptr;
     // gRPC closes what it is given, and counts on epoll to forget it then. Of a duplicate epoll
@@ -91,11 +91,11 @@ class Doorbell {
     if (!own.valid() || ::epoll_ctl(own.get(), EPOLL_CTL_ADD, descriptor.value(), &event) != 0) {
       return nullptr;
     }
-    const Context context;
-    auto* const bell = new Doorbell(pair, grpc_fd_create(own.release(), "farwrite", false));
+    const ClosureContext context;
+    auto* const bell = new PairDoorbell(pair, grpc_fd_create(own.release(), "farwrite", false));
     bell->wait();
-    return {bell, [](Doorbell* ended) {
-              const Context ending;
+    return {bell, [](PairDoorbell* ended) {
+              const ClosureContext ending;
               grpc_fd* const fd = ended->fd_;
               hand_over(ended);
               grpc_fd_shutdown(fd, absl::CancelledError("no connection uses it"));
@@ -104,16 +104,16 @@ class Doorbell {
   grpc_fd* fd() const { return fd_; }
 
  private:
-  Doorbell(std::shared_ptr<Pair> pair, grpc_fd* fd) : pair_(std::move(pair)), fd_(fd) {}
+  PairDoorbell(std::shared_ptr<Pair> pair, grpc_fd* fd) : pair_(std::move(pair)), fd_(fd) {}
   void wait() {
-    GRPC_CLOSURE_INIT(&closure_, &Doorbell::rang, this, grpc_schedule_on_exec_ctx);
+    GRPC_CLOSURE_INIT(&closure_, &PairDoorbell::rang, this, grpc_schedule_on_exec_ctx);
     grpc_fd* const fd = fd_;
     hand_over(this);
     grpc_fd_notify_on_read(fd, &closure_);
   }
   // NOLINTNEXTLINE(performance-unnecessary-value-param): as gRPC calls it
   static void rang(void* argument, grpc_error_handle error) {
-    auto* const bell = static_cast<Doorbell*>(argument);
+    auto* const bell = static_cast<PairDoorbell*>(argument);
     taken_back(bell);
     if (!error.ok()) {
       grpc_fd_orphan(bell->fd_, nullptr, nullptr, "farwrite");
@@ -135,23 +135,23 @@ class TcpEndpoint final : public Below {
   explicit TcpEndpoint(grpc_endpoint* tcp) : tcp_(tcp) {}
 
   void read(grpc_slice_buffer* into, bool urgent, int min_progress, Done done) override {
-    const Context context;
-    tcp_->vtable->read(tcp_, into, Call::make(std::move(done)), urgent, min_progress);
+    const ClosureContext context;
+    tcp_->vtable->read(tcp_, into, OnceClosure::make(std::move(done)), urgent, min_progress);
   }
   void write(grpc_slice_buffer* from, void* argument, int max_frame, Done done) override {
-    const Context context;
-    tcp_->vtable->write(tcp_, from, Call::make(std::move(done)), argument, max_frame);
+    const ClosureContext context;
+    tcp_->vtable->write(tcp_, from, OnceClosure::make(std::move(done)), argument, max_frame);
   }
   void shutdown(absl::Status why) override {
-    const Context context;
+    const ClosureContext context;
     tcp_->vtable->shutdown(tcp_, std::move(why));
   }
   void destroy() override {
-    const Context context;
+    const ClosureContext context;
     tcp_->vtable->destroy(tcp_);
   }
   void schedule(grpc_closure* closure, absl::Status status) override {
-    const Context context;
+    const ClosureContext context;
     grpc_core::ExecCtx::Run(DEBUG_LOCATION, closure, std::move(status));
   }
   absl::Status unavailable(const std::string& text) override {
@@ -159,7 +159,7 @@ class TcpEndpoint final : public Below {
                               GRPC_STATUS_UNAVAILABLE);
   }
   std::shared_ptr<void> watch(const std::shared_ptr<Pair>& pair) override {
-    return pair->watch([&] { return Doorbell::make(pair); });
+    return pair->watch([&] { return PairDoorbell::make(pair); });
   }
 
  private:
@@ -167,15 +167,15 @@ class TcpEndpoint final : public Below {
 };
 
 // What gRPC sees: its TCP endpoint with another way for the bytes.
-struct Endpoint {
+struct FarwriteEndpoint {
   grpc_endpoint base{};  // first: gRPC's pointer is to it
   grpc_endpoint* tcp = nullptr;
   std::shared_ptr<Connection> connection;
 };
 
-Endpoint* self(grpc_endpoint* endpoint) {
+FarwriteEndpoint* self(grpc_endpoint* endpoint) {
   taken_back(endpoint);
-  return reinterpret_cast<Endpoint*>(endpoint);
+  return reinterpret_cast<FarwriteEndpoint*>(endpoint);
 }
 
 // A call may outlast the endpoint: what it starts may end in another thread, which destroys it.
@@ -216,7 +216,7 @@ const grpc_endpoint_vtable kVtable = {
     [](grpc_endpoint* endpoint, grpc_error_handle why) { connection(endpoint)->shutdown(why); },
     .destroy =
         [](grpc_endpoint* endpoint) {
-          Endpoint* const ended = self(endpoint);
+          FarwriteEndpoint* const ended = self(endpoint);
           taken_back(&ended->connection);  // by every other call
           ended->connection->destroy();
           delete ended;
@@ -312,7 +312,7 @@ void* tcp_create(TcpCreate original, void* fd, const void* options, PeerText pee
   const int descriptor = grpc_fd_wrapped_fd(static_cast<grpc_fd*>(fd));
   auto* const tcp = static_cast<grpc_endpoint*>(original(fd, options, peer));
   keep_alive(descriptor);
-  auto* const endpoint = new Endpoint;
+  auto* const endpoint = new FarwriteEndpoint;
   endpoint->base.vtable = &kVtable;
   endpoint->tcp = tcp;
   endpoint->connection =
@@ -367,7 +367,7 @@ void at_exit() {
   const char* const file = std::getenv("FARWRITE_GRPC_STATS");
   if (file == nullptr) return;
   // One write, so that the lines of several processes do not mix.
-  std::ofstream(file, std::ios::app) << Report::get().to_json() + "\n" << std::flush;
+  std::ofstream(file, std::ios::app) << TransportCounts::get().to_json() + "\n" << std::flush;
 }
 
 constexpr Hooks kHooks = {.tcp_create = tcp_create,

@@ -11,7 +11,7 @@
 #include "core/mutex.h"
 #include "core/start_thread.h"
 #include "core/thread_own.h"
-#include "grpc/report.h"
+#include "grpc/transport_counts.h"
 
 namespace farwrite::grpc {
 namespace {
@@ -86,7 +86,7 @@ void Hub::accept_all() {
     Result<std::shared_ptr<Pair>> pair = Pair::create(device_, *channel, settings_.streams);
     if (!pair.ok()) continue;
     const DeviceUuid uuid = (*pair)->peer().uuid;
-    std::vector<Waiting> waiting;
+    std::vector<PairWaiter> waiting;
     std::vector<std::shared_ptr<Pair>> over;
     {
       const core::Lock lock(mutex_);
@@ -96,7 +96,7 @@ void Hub::accept_all() {
       for (auto entry = first; entry != last; ++entry) waiting.push_back(std::move(entry->second));
       waiting_.erase(first, last);
     }
-    for (const Waiting& entry : waiting) {
+    for (const PairWaiter& entry : waiting) {
       if (const std::shared_ptr<void> owner = entry.owner.lock()) entry.on_pair(*pair);
     }
   }
@@ -167,7 +167,7 @@ void Hub::await(const DeviceUuid& device, std::weak_ptr<void> owner, OnPair on_p
   if (found != accepted_.end() && found->second->is_open()) {
     return post([pair = found->second, on_pair = std::move(on_pair)] { on_pair(pair); });
   }
-  waiting_.emplace(device, Waiting{std::move(owner), std::move(on_pair)});
+  waiting_.emplace(device, PairWaiter{std::move(owner), std::move(on_pair)});
 }
 
 std::vector<std::shared_ptr<Pair>> Hub::add(const std::shared_ptr<Pair>& pair) {
@@ -197,7 +197,7 @@ std::shared_ptr<const std::vector<std::shared_ptr<Pair>>> Hub::pairs() {
 }
 
 void Hub::report_pairs() {
-  for (const auto& pair : *pairs()) Report::get().add(pair->streams().stats());
+  for (const auto& pair : *pairs()) TransportCounts::get().add(pair->streams().stats());
 }
 
 bool Hub::poll() {

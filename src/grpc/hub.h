@@ -67,7 +67,7 @@ class Hub {
   void drain(std::chrono::nanoseconds time);
 
  private:
-  struct Waiting {
+  struct PairWaiter {
     std::weak_ptr<void> owner;
     OnPair on_pair;
   };
@@ -96,7 +96,7 @@ class Hub {
   core::Mutex mutex_;
   std::map<DeviceUuid, std::shared_ptr<Pair>> connected_ FW_GUARDED_BY(mutex_);
   std::map<DeviceUuid, std::shared_ptr<Pair>> accepted_ FW_GUARDED_BY(mutex_);
-  std::multimap<DeviceUuid, Waiting> waiting_ FW_GUARDED_BY(mutex_);
+  std::multimap<DeviceUuid, PairWaiter> waiting_ FW_GUARDED_BY(mutex_);
   std::shared_ptr<const std::vector<std::shared_ptr<Pair>>> pairs_ FW_GUARDED_BY(mutex_);
   std::atomic<std::uint64_t> pairs_version_{1};
 

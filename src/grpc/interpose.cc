@@ -210,8 +210,8 @@ int epoll_wait(int descriptor, epoll_event* events, int most, int timeout) {
 GrpcStatus farwrite_grpc_pollset_work(void* pollset, void** worker, std::int64_t deadline) __asm__(
     "_Z17grpc_pollset_workP12grpc_pollsetPP19grpc_pollset_workerN9grpc_core9TimestampE");
 GrpcStatus farwrite_grpc_pollset_work(void* pollset, void** worker, std::int64_t deadline) {
-  using Work = GrpcStatus (*)(void*, void**, std::int64_t);
-  static const auto next = original<Work>(kPollsetWork);
+  using ThreadWork = GrpcStatus (*)(void*, void**, std::int64_t);
+  static const auto next = original<ThreadWork>(kPollsetWork);
   const Hooks* const loaded = hooks.load(std::memory_order_acquire);
   if (loaded != nullptr && loaded->before_work(pollset, deadline)) return {};
   return next(pollset, worker, deadline);

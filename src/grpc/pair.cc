@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "core/mutex.h"
-#include "grpc/report.h"
+#include "grpc/transport_counts.h"
 
 namespace farwrite::grpc {
 
@@ -17,7 +17,7 @@ Result<std::shared_ptr<Pair>> Pair::create(Device device, Channel channel,
   return std::shared_ptr<Pair>(new Pair(std::move(channel), *std::move(streams)));
 }
 
-Pair::~Pair() { Report::get().add(streams_.stats()); }
+Pair::~Pair() { TransportCounts::get().add(streams_.stats()); }
 
 std::shared_ptr<void> Pair::watch(const std::function<std::shared_ptr<void>()>& make) {
   const core::Lock lock(mutex_);

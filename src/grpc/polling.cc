@@ -22,7 +22,7 @@ thread_local Own own;
 
 }  // namespace
 
-bool Polling::look(Work& work) {
+bool Polling::look(ThreadWork& work) {
   const bool found = hub_.poll() || work.is_due();
   own.delivered = own.delivered || found;
   return found;
@@ -39,7 +39,7 @@ bool Polling::begins(const void* queue) {
   return true;
 }
 
-bool Polling::look_for_queue(Work& work) {
+bool Polling::look_for_queue(ThreadWork& work) {
   hub_.disarm();
   const auto end = std::chrono::steady_clock::now() + hub_.settings().spin;
   bool found = false;
@@ -66,13 +66,13 @@ bool Polling::has_event(const void* queue) {
   return own.queue == queue;
 }
 
-bool Polling::before_sleep(Work& work) {
+bool Polling::before_sleep(ThreadWork& work) {
   bool found = look(work);
   while (!found && !looking_.load() && !hub_.arm()) found = look(work);
   return found;
 }
 
-void Polling::deliver(stream::Streams& streams, Work& work) {
+void Polling::deliver(stream::Streams& streams, ThreadWork& work) {
   do {
     while (look(work)) work.run();
   } while (!looking_.load() && !streams.arm());

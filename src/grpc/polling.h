@@ -16,12 +16,12 @@ namespace farwrite::grpc {
 class Hub;
 
 // gRPC's own work of the calling thread.
-class Work {
+class ThreadWork {
  public:
-  Work() = default;
-  Work(const Work&) = delete;
-  Work& operator=(const Work&) = delete;
-  virtual ~Work() = default;
+  ThreadWork() = default;
+  ThreadWork(const ThreadWork&) = delete;
+  ThreadWork& operator=(const ThreadWork&) = delete;
+  virtual ~ThreadWork() = default;
 
   // A look at the pairs may have ended something, which now has closures to run.
   virtual bool is_due() = 0;
@@ -39,18 +39,18 @@ class Polling {
   // look_for_queue().
   bool begins(const void* queue);
   // Looks for Settings::spin. True: something was delivered, so do not wait.
-  bool look_for_queue(Work& work);
+  bool look_for_queue(ThreadWork& work);
   // A queue has an event. True: it is this thread's, which looks for it, so that nothing needs to
   // be woken.
   bool has_event(const void* queue);
 
   // gRPC's poller is about to sleep in this thread. True: something was delivered, so do not sleep.
-  bool before_sleep(Work& work);
+  bool before_sleep(ThreadWork& work);
   // The pair's descriptor woke gRPC's poller in this thread, and is to be waited on again.
-  void deliver(stream::Streams& streams, Work& work);
+  void deliver(stream::Streams& streams, ThreadWork& work);
 
  private:
-  bool look(Work& work);
+  bool look(ThreadWork& work);
 
   Hub& hub_;
   std::atomic<const void*> served_{nullptr};  // the queue of the last event that a pair brought

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "grpc/handover.h"
-#include "grpc/report.h"
+#include "grpc/transport_counts.h"
 
 namespace farwrite::grpc {
 namespace {
@@ -14,11 +14,11 @@ namespace {
 // gRPC keeps so many bytes inside a slice itself.
 constexpr std::size_t kInlinedBytes = GRPC_SLICE_INLINED_SIZE;
 
-struct Taken {
-  Taken() { grpc_slice_buffer_init(&buffer); }
-  ~Taken() { grpc_slice_buffer_destroy(&buffer); }
-  Taken(const Taken&) = delete;
-  Taken& operator=(const Taken&) = delete;
+struct TakenSlices {
+  TakenSlices() { grpc_slice_buffer_init(&buffer); }
+  ~TakenSlices() { grpc_slice_buffer_destroy(&buffer); }
+  TakenSlices(const TakenSlices&) = delete;
+  TakenSlices& operator=(const TakenSlices&) = delete;
 
   grpc_slice_buffer buffer{};
 };
@@ -38,7 +38,7 @@ void copy_borrowed(grpc_slice_buffer& buffer) {
     if (is_borrowed(buffer.slices[i])) bytes += GRPC_SLICE_LENGTH(buffer.slices[i]);
   }
   if (bytes == 0) return;
-  Report::get().borrowed(bytes);
+  TransportCounts::get().borrowed(bytes);
   grpc_slice_buffer_add_indexed(&buffer, grpc_slice_malloc(bytes));
   std::uint8_t* to = GRPC_SLICE_START_PTR(buffer.slices[count]);
   for (std::size_t i = 0; i < count; ++i) {
@@ -56,7 +56,7 @@ void drop_owner(void* owner) {
 }
 
 // In front of an allocated slice. The device lives until the process ends, as its hub does.
-struct Header {
+struct SliceHead {
   Device* device;
 };
 constexpr std::size_t kHeaderBytes = 64;  // keeps the alignment
@@ -67,13 +67,13 @@ void free_slice(void* memory, [[maybe_unused]] std::size_t bytes) {
 #endif
   auto* const raw = static_cast<std::byte*>(memory) - kHeaderBytes;
   taken_back(raw);
-  reinterpret_cast<Header*>(raw)->device->free_raw(raw);
+  reinterpret_cast<SliceHead*>(raw)->device->free_raw(raw);
 }
 
 }  // namespace
 
 std::vector<stream::Slice> take_slices(grpc_slice_buffer* from) {
-  const auto taken = std::make_shared<Taken>();
+  const auto taken = std::make_shared<TakenSlices>();
   grpc_slice_buffer_swap(from, &taken->buffer);
   const std::size_t count = taken->buffer.count;
   copy_borrowed(taken->buffer);
@@ -110,7 +110,7 @@ std::size_t append_slices(std::vector<stream::Slice> slices, grpc_slice_buffer* 
 bool allocate_slice(Device& device, std::size_t bytes, grpc_slice* slice) {
   std::byte* const raw = device.allocate_raw(bytes + kHeaderBytes);
   if (raw == nullptr) return false;
-  reinterpret_cast<Header*>(raw)->device = &device;
+  reinterpret_cast<SliceHead*>(raw)->device = &device;
   hand_over(raw);
   *slice = grpc_slice_new_with_len(raw + kHeaderBytes, bytes, free_slice);
   return true;

@@ -65,7 +65,7 @@ class Arena::Implementation {
   Status grow(std::uint64_t units, std::uint64_t wanted_units);
   bool remove_free_segments();
   // With grow_mutex_. Whether it was wholly free, and for `idle`.
-  bool remove_if_free(const SegmentTable::Entry& entry, std::chrono::nanoseconds idle);
+  bool remove_if_free(const SegmentTable::MappedSegment& mapped, std::chrono::nanoseconds idle);
   // With map_mutex_: the segment of the block is in use.
   void touch(std::uint64_t start) { segments_->find(start * kUnitBytes)->used_at = core::now_ns(); }
   bool hold_back(const BlockExtent& block);
@@ -144,9 +144,9 @@ Result<Block> Arena::Implementation::allocate(std::uint64_t bytes) {
     map_->set_made(*start, ForkedReaders::stamp());
   }
   count_used(granted * kUnitBytes);
-  const SegmentTable::Entry& entry = *segments_->find(*start * kUnitBytes);
-  return Block{segments_->base() + *start * kUnitBytes, granted * kUnitBytes, entry.raw,
-               *start * kUnitBytes - entry.offset};
+  const SegmentTable::MappedSegment& mapped = *segments_->find(*start * kUnitBytes);
+  return Block{segments_->base() + *start * kUnitBytes, granted * kUnitBytes, mapped.raw,
+               *start * kUnitBytes - mapped.offset};
 }
 
 // `*granted` is the size to ask for when it comes in, and the block's size when it goes out: the
@@ -275,24 +275,24 @@ void Arena::Implementation::trim() {
 
 bool Arena::Implementation::remove_free_segments() {
   bool any = false;
-  for (const SegmentTable::Entry* entry : segments_->entries()) {
-    if (remove_if_free(*entry, {})) any = true;
+  for (const SegmentTable::MappedSegment* mapped : segments_->mapped_segments()) {
+    if (remove_if_free(*mapped, {})) any = true;
   }
   return any;
 }
 
-bool Arena::Implementation::remove_if_free(const SegmentTable::Entry& entry,
+bool Arena::Implementation::remove_if_free(const SegmentTable::MappedSegment& mapped,
                                            std::chrono::nanoseconds idle) {
-  const std::shared_ptr<Segment> segment = entry.segment;
+  const std::shared_ptr<Segment> segment = mapped.segment;
   {
     const core::Lock lock(map_mutex_);
-    if (core::now_ns() - entry.used_at < idle.count()) return false;
-    if (!map_->remove_segment(entry.offset / kUnitBytes, segment->bytes() / kUnitBytes)) {
+    if (core::now_ns() - mapped.used_at < idle.count()) return false;
+    if (!map_->remove_segment(mapped.offset / kUnitBytes, segment->bytes() / kUnitBytes)) {
       return false;
     }
   }
   if (options_.on_segment_removed) options_.on_segment_removed(segment);
-  segments_->remove(&entry);
+  segments_->remove(&mapped);
   cache_.set_limit(segments_->bytes() / kUnitBytes / kCachedPart);
   return true;
 }
@@ -304,11 +304,11 @@ void Arena::Implementation::trim_idle(std::chrono::nanoseconds idle) {
   // What the caches hold is in use as long as something allocates.
   const std::uint64_t allocations = cache_.counts().allocations;
   if (std::exchange(allocations_seen_, allocations) == allocations) flush_caches();
-  const std::vector<const SegmentTable::Entry*> entries = segments_->entries();
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    const bool usual = entries[i]->segment->bytes() <= round_to_huge_pages(options_.segment_bytes);
+  const std::vector<const SegmentTable::MappedSegment*> mapped = segments_->mapped_segments();
+  for (std::size_t i = 0; i < mapped.size(); ++i) {
+    const bool usual = mapped[i]->segment->bytes() <= round_to_huge_pages(options_.segment_bytes);
     if (i == 0 && usual) continue;
-    if (remove_if_free(*entries[i], idle)) return;
+    if (remove_if_free(*mapped[i], idle)) return;
   }
 }
 
@@ -321,7 +321,7 @@ ArenaStats Arena::Implementation::stats() const {
   stats.peak_used_bytes = peak_used_bytes_.load(std::memory_order_relaxed);
   stats.failures = failures_.load(std::memory_order_relaxed);
   stats.held_back_bytes = held_back_bytes_.load(std::memory_order_relaxed);
-  const BlockCache::Counts counts = cache_.counts();
+  const BlockCache::CacheCounts counts = cache_.counts();
   stats.cached_bytes = counts.cached_units * kUnitBytes;
   stats.allocations = counts.allocations;
   stats.frees = counts.frees;
@@ -415,9 +415,9 @@ bool Arena::contains(const void* address) const {
 std::optional<Location> Arena::locate(const void* address) const {
   const SegmentTable& segments = implementation_->segments();
   const std::uint64_t offset = segments.offset_of(address);
-  const SegmentTable::Entry* const entry = segments.find(offset);
-  if (entry == nullptr) return std::nullopt;
-  return Location{entry->raw, offset - entry->offset};
+  const SegmentTable::MappedSegment* const mapped = segments.find(offset);
+  if (mapped == nullptr) return std::nullopt;
+  return Location{mapped->raw, offset - mapped->offset};
 }
 
 }  // namespace farwrite::memory

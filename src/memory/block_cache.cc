@@ -31,7 +31,7 @@ bool BlockCache::keeps(std::uint64_t units) {
 }
 
 std::optional<std::uint64_t> BlockCache::pop(std::uint64_t units) {
-  Shard& shard = own_shard();
+  CacheShard& shard = own_shard();
   const core::Lock lock(shard.mutex);
   std::vector<std::uint64_t>& bin = shard.bins[class_at_most(units)];
   if (bin.empty()) return std::nullopt;
@@ -43,7 +43,7 @@ std::optional<std::uint64_t> BlockCache::pop(std::uint64_t units) {
 }
 
 void BlockCache::push(BlockExtent block, std::vector<BlockExtent>& evicted) {
-  Shard& shard = own_shard();
+  CacheShard& shard = own_shard();
   const core::Lock lock(shard.mutex);
   ++shard.frees;
   std::vector<std::uint64_t>& bin = shard.bins[class_at_most(block.units)];
@@ -57,7 +57,7 @@ void BlockCache::push(BlockExtent block, std::vector<BlockExtent>& evicted) {
 }
 
 void BlockCache::flush(std::vector<BlockExtent>& evicted) {
-  for (Shard& shard : shards_) {
+  for (CacheShard& shard : shards_) {
     const core::Lock lock(shard.mutex);
     for (std::uint32_t bin = 0; bin < kBins; ++bin) {
       for (const std::uint64_t start : shard.bins[bin])
@@ -69,27 +69,27 @@ void BlockCache::flush(std::vector<BlockExtent>& evicted) {
 }
 
 void BlockCache::count_allocation() {
-  Shard& shard = own_shard();
+  CacheShard& shard = own_shard();
   const core::Lock lock(shard.mutex);
   ++shard.allocations;
 }
 
 void BlockCache::count_free() {
-  Shard& shard = own_shard();
+  CacheShard& shard = own_shard();
   const core::Lock lock(shard.mutex);
   ++shard.frees;
 }
 
 void BlockCache::set_limit(std::uint64_t units) {
-  for (Shard& shard : shards_) {
+  for (CacheShard& shard : shards_) {
     const core::Lock lock(shard.mutex);
     shard.limit_units = units / shards_.size();
   }
 }
 
-BlockCache::Counts BlockCache::counts() const {
-  Counts sum;
-  for (const Shard& shard : shards_) {
+BlockCache::CacheCounts BlockCache::counts() const {
+  CacheCounts sum;
+  for (const CacheShard& shard : shards_) {
     const core::Lock lock(shard.mutex);
     sum.cached_units += shard.cached_units;
     sum.allocations += shard.allocations;
@@ -98,10 +98,12 @@ BlockCache::Counts BlockCache::counts() const {
   return sum;
 }
 
-BlockCache::Shard& BlockCache::own_shard() { return shards_[thread_number() % shards_.size()]; }
+BlockCache::CacheShard& BlockCache::own_shard() {
+  return shards_[thread_number() % shards_.size()];
+}
 
 // Bins take turns, so that sizes nothing asks for any more leave in the end.
-void BlockCache::make_room(Shard& shard, std::vector<BlockExtent>& evicted) {
+void BlockCache::make_room(CacheShard& shard, std::vector<BlockExtent>& evicted) {
   const std::uint64_t target = shard.limit_units - shard.limit_units / 4;
   while (shard.cached_units > target) {
     std::vector<std::uint64_t>& bin = shard.bins[shard.victim];

@@ -47,18 +47,18 @@ class BlockCache {
   // Bounds what all shards together may keep.
   void set_limit(std::uint64_t units);
 
-  struct Counts {
+  struct CacheCounts {
     std::uint64_t cached_units = 0;
     std::uint64_t allocations = 0;
     std::uint64_t frees = 0;
   };
-  Counts counts() const;
+  CacheCounts counts() const;
 
  private:
   static constexpr std::uint32_t kBins = class_at_most(kMostUnits) + 1;
   static constexpr std::size_t kMostPerBin = 64;
 
-  struct alignas(128) Shard {
+  struct alignas(128) CacheShard {
     mutable core::Mutex mutex{core::LockRank::kArenaCache};
     std::uint64_t cached_units FW_GUARDED_BY(mutex) = 0;
     std::uint64_t limit_units FW_GUARDED_BY(mutex) = 0;
@@ -68,10 +68,11 @@ class BlockCache {
     std::array<std::vector<std::uint64_t>, kBins> bins FW_GUARDED_BY(mutex);
   };
 
-  Shard& own_shard();
-  static void make_room(Shard& shard, std::vector<BlockExtent>& evicted) FW_REQUIRES(shard.mutex);
+  CacheShard& own_shard();
+  static void make_room(CacheShard& shard, std::vector<BlockExtent>& evicted)
+      FW_REQUIRES(shard.mutex);
 
-  std::vector<Shard> shards_;
+  std::vector<CacheShard> shards_;
 };
 
 }  // namespace farwrite::memory

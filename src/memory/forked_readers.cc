@@ -30,7 +30,7 @@ constexpr std::size_t kMostGenerations = 64;
 
 // Locked from before a fork until after it, so a child finds it whole. Nothing is allocated under
 // the lock: another library's fork handlers may hold the locks of malloc by then.
-struct Watch {
+struct ForkLog {
   core::Mutex mutex;
   std::array<Generation, kMostGenerations> living FW_GUARDED_BY(mutex);
   std::size_t count FW_GUARDED_BY(mutex) = 0;
@@ -38,7 +38,7 @@ struct Watch {
   std::uint64_t number FW_GUARDED_BY(mutex) = 0;  // of the newest fork
   void* mapped FW_GUARDED_BY(mutex) = nullptr;    // of the fork under way
 };
-constinit Watch watch;
+constinit ForkLog watch;
 
 bool still_mapped(const Generation& generation) {
   return generation.witness == kNoWitness ||

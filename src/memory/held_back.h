@@ -33,7 +33,7 @@ class HeldBack {
     const core::Lock lock(mutex_);
     // Those that were looked at since a child last ended are still read.
     const auto from = held_.begin() + static_cast<std::ptrdiff_t>(ended == ended_ ? looked_at_ : 0);
-    const auto still_read = [](const Held& held) {
+    const auto still_read = [](const HeldThing& held) {
       return ForkedReaders::may_read_between(held.made, held.given_up);
     };
     const auto unread = std::partition(from, held_.end(), still_read);
@@ -49,14 +49,14 @@ class HeldBack {
   bool empty() const { return count_.load(std::memory_order_relaxed) == 0; }
 
  private:
-  struct Held {
+  struct HeldThing {
     Thing thing;
     std::uint64_t made = 0;
     std::uint64_t given_up = 0;  // the newest fork then
   };
 
   core::Mutex mutex_;
-  std::vector<Held> held_ FW_GUARDED_BY(mutex_);
+  std::vector<HeldThing> held_ FW_GUARDED_BY(mutex_);
   std::uint64_t ended_ FW_GUARDED_BY(mutex_) = 0;    // ForkedReaders::refresh() at the last look
   std::size_t looked_at_ FW_GUARDED_BY(mutex_) = 0;  // of held_, then
   std::atomic<std::size_t> count_{0};

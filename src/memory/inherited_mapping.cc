@@ -16,11 +16,11 @@ namespace farwrite::memory {
 namespace {
 
 // Locked from before a fork until after it. Nothing is allocated under it: see ForkedReaders.
-struct List {
+struct MappingList {
   core::Mutex mutex;
   InheritedMapping* first FW_GUARDED_BY(mutex) = nullptr;
 };
-constinit List list;
+constinit MappingList list;
 
 }  // namespace
 

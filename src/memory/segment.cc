@@ -37,7 +37,7 @@ Status failure(const SegmentOptions& options, const char* call, const char* reme
 }
 
 // Unmapped before the descriptor goes, with the last pages.
-struct Memory {
+struct FileMapping {
   core::UniqueFd fd;
   std::shared_ptr<AddressRange::Slice> place;
 };
@@ -55,11 +55,11 @@ Result<std::shared_ptr<AddressRange::Slice>> find_place(const SegmentOptions& op
                        "claim a larger slice");
 }
 
-Result<Memory> open_and_map(const SegmentOptions& options, std::uint64_t bytes,
-                            bool explicit_huge) {
+Result<FileMapping> open_and_map(const SegmentOptions& options, std::uint64_t bytes,
+                                 bool explicit_huge) {
   unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
   if (explicit_huge) flags |= MFD_HUGETLB | kMemfd2MiBPages;
-  Memory memory;
+  FileMapping memory;
   memory.fd.reset(::memfd_create(options.name.c_str(), flags));
   if (!memory.fd.valid()) {
     return failure(options, "memfd_create(2)",
@@ -106,8 +106,9 @@ Status seal(const SegmentOptions& options, int fd) {
   return failure(options, "fcntl(F_ADD_SEALS)", "use Linux 5.4 or newer");
 }
 
-Result<Memory> make_memory(const SegmentOptions& options, std::uint64_t bytes, bool explicit_huge) {
-  Result<Memory> memory = open_and_map(options, bytes, explicit_huge);
+Result<FileMapping> make_memory(const SegmentOptions& options, std::uint64_t bytes,
+                                bool explicit_huge) {
+  Result<FileMapping> memory = open_and_map(options, bytes, explicit_huge);
   if (!memory.ok()) return memory;
   FARWRITE_RETURN_IF_ERROR(back_with_pages(options, memory->place->base(), bytes, explicit_huge));
   FARWRITE_RETURN_IF_ERROR(seal(options, memory->fd.get()));
@@ -131,7 +132,7 @@ Result<std::shared_ptr<Segment>> Segment::create(const SegmentOptions& options) 
   bool explicit_huge =
       options.huge_pages == HugePages::kExplicit || options.huge_pages == HugePages::kTryExplicit;
   std::uint64_t bytes = round_up(options.bytes, explicit_huge ? kHugePageBytes : page);
-  Result<Memory> memory = make_memory(options, bytes, explicit_huge);
+  Result<FileMapping> memory = make_memory(options, bytes, explicit_huge);
   if (!memory.ok() && options.huge_pages == HugePages::kTryExplicit) {
     core::log(core::LogLevel::kWarning,
               "no explicit huge pages: " + memory.status().message() + "; using ordinary pages");
@@ -159,7 +160,7 @@ Segment::~Segment() {
   inherited_.reset();
   if (place_ == nullptr) return;
   // Shared, because a function is copyable.
-  auto memory = std::make_shared<Memory>(Memory{std::move(fd_), std::move(place_)});
+  auto memory = std::make_shared<FileMapping>(FileMapping{std::move(fd_), std::move(place_)});
   release_in_background(bytes_, [memory, base = base_, bytes = bytes_]() mutable {
     drop_from_mapping(base, bytes);
     memory.reset();

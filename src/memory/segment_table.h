@@ -22,7 +22,7 @@ namespace farwrite::memory {
 // thread, all others need the caller's lock.
 class SegmentTable {
  public:
-  struct Entry {
+  struct MappedSegment {
     std::shared_ptr<Segment> segment;  // empty once removed
     Segment* raw = nullptr;
     std::uint64_t offset = 0;
@@ -40,7 +40,7 @@ class SegmentTable {
     return reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(base());
   }
   // Lock-free. The segment that covers `offset`, or nullptr.
-  const Entry* find(std::uint64_t offset) const {
+  const MappedSegment* find(std::uint64_t offset) const {
     if (offset >= range_->bytes()) return nullptr;
     return chunks_[offset / kHugePageBytes].load(std::memory_order_acquire);
   }
@@ -49,17 +49,18 @@ class SegmentTable {
   std::uint64_t count() const { return count_.load(std::memory_order_relaxed); }
 
   void add(std::shared_ptr<Segment> segment);
-  void remove(const Entry* entry);
-  std::vector<const Entry*> entries() const;
+  void remove(const MappedSegment* mapped);
+  std::vector<const MappedSegment*> mapped_segments() const;
 
  private:
-  SegmentTable(std::shared_ptr<AddressRange> range, std::unique_ptr<std::atomic<Entry*>[]> chunks);
-  void point_chunks(const Entry& entry, Entry* target);
+  SegmentTable(std::shared_ptr<AddressRange> range,
+               std::unique_ptr<std::atomic<MappedSegment*>[]> chunks);
+  void point_chunks(const MappedSegment& mapped, MappedSegment* target);
 
   const std::shared_ptr<AddressRange> range_;
-  const std::unique_ptr<std::atomic<Entry*>[]> chunks_;
+  const std::unique_ptr<std::atomic<MappedSegment*>[]> chunks_;
   // Entries of removed segments stay: a lock-free reader may still look at one.
-  std::deque<Entry> entries_;
+  std::deque<MappedSegment> mapped_;
   std::atomic<std::uint64_t> bytes_{0};
   std::atomic<std::uint64_t> count_{0};
 };

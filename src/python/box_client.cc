@@ -93,8 +93,8 @@ void close_client(Client& client, std::optional<double> timeout) {
 
 // As many bytes as the shorter one has; either may lie on a GPU.
 void copy(nb::handle destination, nb::handle source) {
-  const Buffer to = Buffer::writable(destination);
-  const Buffer from = Buffer::readable(source);
+  const PythonBuffer to = PythonBuffer::writable(destination);
+  const PythonBuffer from = PythonBuffer::readable(source);
   const std::size_t bytes = std::min(to.size(), from.size());
   raise_if_error(
       without_gil([&] { return copy_memory(to.mutable_bytes().data, from.bytes().data, bytes); }));
@@ -102,7 +102,7 @@ void copy(nb::handle destination, nb::handle source) {
 
 // A private view of the bytes of a lease, which it keeps.
 BytesArray copy_on_write(nb::object data) {
-  const Buffer buffer = Buffer::readable(data);
+  const PythonBuffer buffer = PythonBuffer::readable(data);
   const ByteView bytes = buffer.bytes();
   struct Kept {
     SharedObject lease;
@@ -118,8 +118,8 @@ BytesArray copy_on_write(nb::object data) {
 
 void add_scaled(box::ElementType element, nb::handle destination, nb::handle source,
                 BoxNumber factor) {
-  const Buffer to = Buffer::writable(destination);
-  const Buffer from = Buffer::readable(source);
+  const PythonBuffer to = PythonBuffer::writable(destination);
+  const PythonBuffer from = PythonBuffer::readable(source);
   const std::uint64_t elements = std::min(to.size(), from.size()) / box::bytes_of(element);
   raise_if_error(without_gil([&] {
     return box::add_scaled(element, to.mutable_bytes().data, from.bytes().data, to_factor(factor),

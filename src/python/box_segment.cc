@@ -64,7 +64,7 @@ std::chrono::nanoseconds first_slice(std::uint64_t bytes) {
 ReadTuple read_segment(Segment& self, nb::handle out, std::uint64_t offset, bool per_chunk,
                        std::uint64_t min_version, std::uint64_t epoch,
                        std::optional<double> timeout) {
-  const Buffer buffer = Buffer::writable(out);
+  const PythonBuffer buffer = PythonBuffer::writable(out);
   const core::Deadline deadline = core::Deadline::after(to_timeout(timeout));
   if (min_version > 0) {
     raise_if_error(wait_in_slices(deadline.remaining(), [&](std::chrono::nanoseconds slice) {
@@ -99,7 +99,7 @@ box::Update post_update(Segment& self, box::Operation operation, std::uint64_t o
   change.y_offset = y_offset;
   change.new_epoch = new_epoch;
   if (!memory.has_value()) return without_gil([&] { return self->post(change); });
-  const Buffer buffer = Buffer::readable(*memory);
+  const PythonBuffer buffer = PythonBuffer::readable(*memory);
   change.memory = buffer.bytes();
   box::Update update = without_gil([&] { return self->post(change); });
   update.done = keep(std::move(update.done), *memory);

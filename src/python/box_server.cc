@@ -38,15 +38,15 @@ Server* serve(const DeviceOptions& device, std::uint64_t memory, std::uint64_t p
 
 // A draft that goes back to the server with its last reference, unless it was committed: a signal
 // handler may raise before Python has a chance to drop it. Used under the GIL.
-class Draft {
+class OwnedDraft {
  public:
-  Draft(box::Server server, box::Draft draft) : server_(std::move(server)), draft_(draft) {}
-  ~Draft() {
+  OwnedDraft(box::Server server, box::Draft draft) : server_(std::move(server)), draft_(draft) {}
+  ~OwnedDraft() {
     const nb::error_scope keep_error;
     drop();
   }
-  Draft(const Draft&) = delete;
-  Draft& operator=(const Draft&) = delete;
+  OwnedDraft(const OwnedDraft&) = delete;
+  OwnedDraft& operator=(const OwnedDraft&) = delete;
 
   MutableByteView bytes() const { return draft_.bytes; }
   std::uint64_t commit(bool new_epoch, std::uint64_t fence) {
@@ -63,11 +63,11 @@ class Draft {
   const box::Draft draft_;
   bool ended_ = false;
 };
-using SharedDraft = std::shared_ptr<Draft>;
+using SharedDraft = std::shared_ptr<OwnedDraft>;
 
 SharedDraft draft(Server& server, std::uint64_t key) {
-  return std::make_shared<Draft>(*server,
-                                 value_or_raise(without_gil([&] { return server->draft(key); })));
+  return std::make_shared<OwnedDraft>(
+      *server, value_or_raise(without_gil([&] { return server->draft(key); })));
 }
 
 // Keeps the draft, and no longer stands for it after commit() or drop().
@@ -90,10 +90,10 @@ void close_server(Server& server, std::optional<double> timeout, bool snapshot) 
 }  // namespace
 
 void bind_box_server(nb::module_& module) {
-  nb::class_<Draft>(module, "BoxDraft")
+  nb::class_<OwnedDraft>(module, "BoxDraft")
       .def("view", &view_draft, "The draft's bytes, until commit() or drop().")
-      .def("commit", &Draft::commit, nb::arg("new_epoch"), nb::arg("fence"))
-      .def("drop", &Draft::drop);
+      .def("commit", &OwnedDraft::commit, nb::arg("new_epoch"), nb::arg("fence"))
+      .def("drop", &OwnedDraft::drop);
   nb::class_<Server>(module, "BoxServer", nb::is_weak_referenceable())
       .def_static("serve", &serve, nb::arg("options"), nb::arg("memory"), nb::arg("pool"),
                   nb::arg("threads"), nb::arg("snapshot_directory"), nb::arg("snapshot_every"),

@@ -34,15 +34,16 @@ using Link = Held<Channel>;
 constexpr std::size_t kCopyWithoutGilBytes = std::size_t{64} << 10;
 
 template <typename Call>
-Completion post_buffer(const Buffer& buffer, const Remote& region, Call&& call) {
+Completion post_buffer(const PythonBuffer& buffer, const Remote& region, Call&& call) {
   const bool on_gpu = buffer.on_gpu() || region->kind().on_gpu();
   if (buffer.size() <= kCopyWithoutGilBytes && !on_gpu) return call();
   return without_gil(call);
 }
 
 // Of `source`, whose bytes are in `buffer`.
-Completion post_write(Link& channel, nb::handle source, const Buffer& buffer, const Remote& target,
-                      std::uint64_t offset, std::optional<std::uint32_t> tag, std::uint32_t lane) {
+Completion post_write(Link& channel, nb::handle source, const PythonBuffer& buffer,
+                      const Remote& target, std::uint64_t offset, std::optional<std::uint32_t> tag,
+                      std::uint32_t lane) {
   Completion posted = post_buffer(buffer, target, [&] {
     return tag ? channel->write_with_notify(buffer.bytes(), *target, offset, *tag, lane)
                : channel->write(buffer.bytes(), *target, offset, lane);
@@ -50,7 +51,7 @@ Completion post_write(Link& channel, nb::handle source, const Buffer& buffer, co
   return keep(std::move(posted), source);
 }
 
-Completion post_read(Link& channel, nb::handle destination, const Buffer& buffer,
+Completion post_read(Link& channel, nb::handle destination, const PythonBuffer& buffer,
                      const Remote& source, std::uint64_t offset, std::uint32_t lane) {
   Completion posted = post_buffer(
       buffer, source, [&] { return channel->read(buffer.mutable_bytes(), *source, offset, lane); });
@@ -60,16 +61,16 @@ Completion post_read(Link& channel, nb::handle destination, const Buffer& buffer
 Completion write_region(Link& channel, nb::handle source, const Remote& target,
                         std::uint64_t offset, std::optional<std::uint32_t> tag,
                         std::uint32_t lane) {
-  return post_write(channel, source, Buffer::readable(source), target, offset, tag, lane);
+  return post_write(channel, source, PythonBuffer::readable(source), target, offset, tag, lane);
 }
 
 Completion read_region(Link& channel, nb::handle destination, const Remote& source,
                        std::uint64_t offset, std::uint32_t lane) {
-  return post_read(channel, destination, Buffer::writable(destination), source, offset, lane);
+  return post_read(channel, destination, PythonBuffer::writable(destination), source, offset, lane);
 }
 
 Completion send_message(Link& channel, nb::handle message, std::uint32_t tag, std::uint32_t lane) {
-  const Buffer buffer = Buffer::readable(message);
+  const PythonBuffer buffer = PythonBuffer::readable(message);
   return keep(channel->send(buffer.bytes(), tag, lane), message);
 }
 

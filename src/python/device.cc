@@ -91,7 +91,7 @@ void bind_device(nb::module_& module) {
       .def(
           "contains",
           [](const Owner& device, nb::handle array) {
-            return device->contains(Buffer::readable(array).bytes().data);
+            return device->contains(PythonBuffer::readable(array).bytes().data);
           },
           nb::arg("array"))
       .def("publish", &publish_to_all, nb::arg("name"), nb::arg("region"), nb::arg("description"))

@@ -80,15 +80,19 @@ Array view_bytes(Byte* data, std::size_t size, Handle handle) {
 
 // A contiguous Python buffer, or memory of a GPU (CudaBytes), held for the length of a call. Needs
 // the GIL at both ends.
-class Buffer {
+class PythonBuffer {
  public:
-  static Buffer readable(nanobind::handle object) { return Buffer(object, PyBUF_SIMPLE); }
-  static Buffer writable(nanobind::handle object) { return Buffer(object, PyBUF_WRITABLE); }
-  ~Buffer() {
+  static PythonBuffer readable(nanobind::handle object) {
+    return PythonBuffer(object, PyBUF_SIMPLE);
+  }
+  static PythonBuffer writable(nanobind::handle object) {
+    return PythonBuffer(object, PyBUF_WRITABLE);
+  }
+  ~PythonBuffer() {
     if (view_.obj != nullptr) outlive_python([&] { PyBuffer_Release(&view_); });
   }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
+  PythonBuffer(const PythonBuffer&) = delete;
+  PythonBuffer& operator=(const PythonBuffer&) = delete;
 
   ByteView bytes() const { return {view_.buf, size()}; }
   MutableByteView mutable_bytes() const { return {view_.buf, size()}; }
@@ -96,12 +100,12 @@ class Buffer {
   bool on_gpu() const { return on_gpu_; }
 
  protected:
-  Buffer() = default;  // holds nothing
+  PythonBuffer() = default;  // holds nothing
 
   Py_buffer view_{};
 
  private:
-  Buffer(nanobind::handle object, int flags) {
+  PythonBuffer(nanobind::handle object, int flags) {
     const CudaBytes* cuda = nullptr;
     if (nanobind::try_cast(object, cuda)) {
       cuda->check_access(flags == PyBUF_WRITABLE);

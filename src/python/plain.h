@@ -16,10 +16,10 @@
 
 namespace farwrite::python {
 
-// A Buffer of a C-contiguous numpy.ndarray without Python objects or of bytes, and of no subclass.
-// An operation that goes on after the call keeps the object alone, which keeps their memory where
-// it is. That of a bytearray may move as soon as it is not exported.
-class PlainBuffer : public Buffer {
+// A PythonBuffer of a C-contiguous numpy.ndarray without Python objects or of bytes, and of no
+// subclass. An operation that goes on after the call keeps the object alone, which keeps their
+// memory where it is. That of a bytearray may move as soon as it is not exported.
+class PlainBuffer : public PythonBuffer {
  public:
   // Of anything else, or one that is not writable where it must be, !valid().
   static PlainBuffer readable(nanobind::handle object) { return PlainBuffer(object, 0); }

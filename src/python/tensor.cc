@@ -108,7 +108,7 @@ Sender* open_sender(Held<Device>& device, Held<Channel>& channel, const std::str
 }
 
 // Always without the GIL: a thread that holds the edge may want it, to end another operation.
-Completion post_tensor(Sender& sender, nb::handle source, const Buffer& buffer,
+Completion post_tensor(Sender& sender, nb::handle source, const PythonBuffer& buffer,
                        const TensorSpec& spec, std::chrono::nanoseconds limit) {
   const auto attempt = [&](std::chrono::nanoseconds slice) -> Result<Completion> {
     // A slice of 0 would mean not to wait, and fail otherwise.
@@ -128,7 +128,7 @@ Completion send_tensor(Sender& sender, nb::handle source, std::string dtype,
                        std::uint32_t item_bytes, Dims dims, nb::handle timeout) {
   const auto limit = to_timeout(timeout, "send");
   const TensorSpec spec{std::move(dtype), item_bytes, std::move(dims)};
-  return post_tensor(sender, source, Buffer::readable(source), spec, limit);
+  return post_tensor(sender, source, PythonBuffer::readable(source), spec, limit);
 }
 
 // None if the array is not plain, and nothing was sent.

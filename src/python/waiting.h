@@ -112,14 +112,14 @@ auto wait_beside(Call call) {
   using Outcome = std::invoke_result_t<Call>;
   if (!in_main_thread()) return without_gil(call);
 
-  struct Shared {
+  struct SharedOutcome {
     core::Mutex mutex;
     core::CondVar ended;
     bool over FW_GUARDED_BY(mutex) = false;
     std::optional<Outcome> outcome FW_GUARDED_BY(mutex);
     std::exception_ptr failure FW_GUARDED_BY(mutex);  // the call had no memory, and threw
   };
-  const auto shared = std::make_shared<Shared>();
+  const auto shared = std::make_shared<SharedOutcome>();
   auto held = std::make_optional(std::move(call));
   const auto thread = value_or_raise(Beside::run([shared, held = std::move(held)]() mutable {
     std::optional<Outcome> outcome;

@@ -30,8 +30,8 @@ Result<DataPattern> DataPattern::decode(ByteView payload) {
 
 DataPattern DataPattern::take(std::uint64_t lent) {
   DataPattern front;
-  const auto take_part = [&](Pair& from, std::uint64_t bytes) {
-    const Pair part = {.inline_bytes = from.inline_bytes, .lent = bytes};
+  const auto take_part = [&](PatternBytes& from, std::uint64_t bytes) {
+    const PatternBytes part = {.inline_bytes = from.inline_bytes, .lent = bytes};
     front.add(part);
     inline_bytes_ -= part.inline_bytes.size;
     lent_bytes_ -= bytes;
@@ -41,7 +41,7 @@ DataPattern DataPattern::take(std::uint64_t lent) {
     if (from.lent == 0) ++first_;
   };
   while (first_ < pairs_.size() && (lent > 0 || lent_bytes_ == 0)) {
-    Pair& pair = pairs_[first_];
+    PatternBytes& pair = pairs_[first_];
     take_part(pair, std::min(pair.lent, lent));
   }
   return front;
@@ -53,7 +53,7 @@ std::vector<Slice> DataPattern::slices(const std::shared_ptr<const void>& messag
   slices.reserve(2 * (pairs_.size() - first_));
   const std::byte* next = lent.bytes.data;
   for (std::size_t i = first_; i < pairs_.size(); ++i) {
-    const Pair& pair = pairs_[i];
+    const PatternBytes& pair = pairs_[i];
     if (pair.inline_bytes.size > 0) {
       slices.push_back({.bytes = pair.inline_bytes, .owner = message});
     }
@@ -64,7 +64,7 @@ std::vector<Slice> DataPattern::slices(const std::shared_ptr<const void>& messag
   return slices;
 }
 
-void DataPattern::add(const Pair& pair) {
+void DataPattern::add(const PatternBytes& pair) {
   pairs_.push_back(pair);
   inline_bytes_ += pair.inline_bytes.size;
   lent_bytes_ += pair.lent;

@@ -36,13 +36,13 @@ class DataPattern {
   std::vector<Slice> slices(const std::shared_ptr<const void>& message, const Slice& lent) const;
 
  private:
-  struct Pair {
+  struct PatternBytes {
     ByteView inline_bytes = {};
     std::uint64_t lent = 0;
   };
-  void add(const Pair& pair);
+  void add(const PatternBytes& pair);
 
-  std::vector<Pair> pairs_;
+  std::vector<PatternBytes> pairs_;
   std::size_t first_ = 0;  // the pairs before it have been taken
   std::uint64_t inline_bytes_ = 0;
   std::uint64_t lent_bytes_ = 0;

@@ -76,12 +76,12 @@ Status Incoming::take_data(std::vector<std::byte> message, ByteView payload, Rem
     if (!failed_.ok()) return Status();  // sent before the peer knew
     if (!begun_) return against_the_rules("bytes before the beginning");
     if (ended_) return against_the_rules("bytes behind the end");
-    if (arrivals_.size() >= kMostArrivals) return against_the_rules("too many messages");
+    if (deferred_.size() >= kMostArrivals) return against_the_rules("too many messages");
     unread_inline_ += pattern->inline_bytes();
     if (unread_inline_ + credit_due_ > options_.message_window) {
       return against_the_rules("more bytes in messages than the window allows");
     }
-    arrivals_.push_back(
+    deferred_.push_back(
         {.message = std::make_shared<const std::vector<std::byte>>(std::move(message)),
          .pattern = *std::move(pattern),
          .lent = std::move(lent)});
@@ -107,16 +107,16 @@ bool Incoming::complete() const {
 }
 
 void Incoming::fail(const Status& reason, bool dropped) {
-  std::deque<std::shared_ptr<Piece>> pieces;  // owners go without the lock
-  std::deque<Arrival> arrivals;
+  std::deque<std::shared_ptr<ReadyBytes>> pieces;  // owners go without the lock
+  std::deque<DeferredFrame> deferred;
   {
     const core::Lock lock(mutex_);
     // What came whole, up to its end, is read whatever becomes of the channel.
     const bool came_whole =
-        ended_ && !dropped && arrivals_.empty() &&
+        ended_ && !dropped && deferred_.empty() &&
         std::all_of(pieces_.begin(), pieces_.end(), [](const auto& piece) { return piece->ready; });
     if (failed_.ok() && !came_whole) failed_ = reason;
-    arrivals.swap(arrivals_);
+    deferred.swap(deferred_);
     if (dropped) {
       pieces.swap(pieces_);
       unread_ = 0;
@@ -134,18 +134,18 @@ void Incoming::go_on() {
 
 bool Incoming::fetch() {
   const core::Lock lock(mutex_);
-  if (arrivals_.empty() || reaching_) return false;
-  Arrival& arrival = arrivals_.front();
-  if (arrival.lent.valid()) return fetch_lent(arrival);
-  const auto piece = add_piece(arrival.pattern);
-  piece->slices = arrival.pattern.slices(arrival.message, {});
+  if (deferred_.empty() || reaching_) return false;
+  DeferredFrame& frame = deferred_.front();
+  if (frame.lent.valid()) return fetch_lent(frame);
+  const auto piece = add_piece(frame.pattern);
+  piece->slices = frame.pattern.slices(frame.message, {});
   piece->ready = true;
-  arrivals_.pop_front();
+  deferred_.pop_front();
   return true;
 }
 
-std::shared_ptr<Incoming::Piece> Incoming::add_piece(const DataPattern& pattern) {
-  auto piece = std::make_shared<Piece>();
+std::shared_ptr<Incoming::ReadyBytes> Incoming::add_piece(const DataPattern& pattern) {
+  auto piece = std::make_shared<ReadyBytes>();
   piece->inline_bytes = pattern.inline_bytes();
   piece->bytes = pattern.inline_bytes() + pattern.lent_bytes();
   unread_ += piece->bytes;
@@ -153,12 +153,12 @@ std::shared_ptr<Incoming::Piece> Incoming::add_piece(const DataPattern& pattern)
   return piece;
 }
 
-bool Incoming::fetch_lent(Arrival& arrival) {
-  const std::uint64_t left = arrival.lent.size() - arrival.offset;
+bool Incoming::fetch_lent(DeferredFrame& frame) {
+  const std::uint64_t left = frame.lent.size() - frame.offset;
   const bool maps = link_->channel().maps_peer_memory();
-  if (maps && !arrival.lent.reached()) {
+  if (maps && !frame.lent.reached()) {
     reaching_ = true;
-    const RemoteRegion lent = arrival.lent;
+    const RemoteRegion lent = frame.lent;
     const core::Unlock unlocked(mutex_);
     link_->reach(lent, [weak = weak_from_this()](const Status& status) {
       if (const auto self = weak.lock()) self->reached(status);
@@ -166,20 +166,20 @@ bool Incoming::fetch_lent(Arrival& arrival) {
     return false;
   }
   const bool full = held_->load(std::memory_order_relaxed) + left > options_.held;
-  if (maps && !full) return alias(arrival);
+  if (maps && !full) return alias(frame);
   if (maps) {
     // A copy in this thread: only when the program has nothing else to take.
     if (!pieces_.empty()) return false;
   } else if (reads_ >= kMostReads || (unread_ > 0 && unread_ + options_.chunk > options_.window)) {
     return false;
   }
-  read_chunk(arrival, full);
+  read_chunk(frame, full);
   return true;
 }
 
-bool Incoming::alias(Arrival& arrival) {
-  const Arrival taken = std::move(arrival);
-  arrivals_.pop_front();
+bool Incoming::alias(DeferredFrame& frame) {
+  const DeferredFrame taken = std::move(frame);
+  deferred_.pop_front();
   const auto piece = add_piece(taken.pattern);
   const std::uint64_t bytes = taken.pattern.lent_bytes();
   const std::function<void()> freed = hold(bytes);
@@ -205,19 +205,19 @@ bool Incoming::alias(Arrival& arrival) {
   return true;
 }
 
-void Incoming::read_chunk(Arrival& arrival, bool held_back) {
-  const RemoteRegion lent = arrival.lent;
-  const std::uint64_t offset = arrival.offset;
+void Incoming::read_chunk(DeferredFrame& frame, bool held_back) {
+  const RemoteRegion lent = frame.lent;
+  const std::uint64_t offset = frame.offset;
   const std::uint64_t bytes = std::min<std::uint64_t>(options_.chunk, lent.size() - offset);
-  const DataPattern pattern = arrival.pattern.take(bytes);
-  const auto message = arrival.message;
-  arrival.offset += bytes;
-  if (arrival.offset == lent.size()) arrivals_.pop_front();
+  const DataPattern pattern = frame.pattern.take(bytes);
+  const auto message = frame.message;
+  frame.offset += bytes;
+  if (frame.offset == lent.size()) deferred_.pop_front();
   const auto piece = add_piece(pattern);
   ++reads_;
   std::function<void()> freed = held_back ? std::function<void()>() : hold(bytes);
   const core::Unlock unlocked(mutex_);
-  Result<StreamLink::Buffer> buffer = link_->buffer(bytes, !held_back, std::move(freed));
+  Result<StreamLink::StreamBuffer> buffer = link_->buffer(bytes, !held_back, std::move(freed));
   if (!buffer.ok()) return read_over(*piece, buffer.status());
   piece->slices = pattern.slices(
       message, {.bytes = {buffer->data, static_cast<std::size_t>(bytes)}, .owner = buffer->owner});
@@ -230,7 +230,7 @@ void Incoming::read_chunk(Arrival& arrival, bool held_back) {
       });
 }
 
-void Incoming::read_over(Piece& piece, const Status& status) {
+void Incoming::read_over(ReadyBytes& piece, const Status& status) {
   {
     const core::Lock lock(mutex_);
     --reads_;
@@ -265,7 +265,7 @@ bool Incoming::deliver() {
     if (reader_ != nullptr) {
       std::uint64_t bytes = 0;
       while (!pieces_.empty() && pieces_.front()->ready && bytes < kMostPerRead) {
-        Piece& piece = *pieces_.front();
+        ReadyBytes& piece = *pieces_.front();
         bytes += piece.bytes;
         unread_inline_ -= piece.inline_bytes;
         credit_due_ += piece.inline_bytes;

@@ -39,14 +39,14 @@ class Incoming : public std::enable_shared_from_this<Incoming> {
 
  private:
   // The next bytes for the program.
-  struct Piece {
+  struct ReadyBytes {
     std::vector<Slice> slices = {};
     std::uint64_t bytes = 0;
     std::uint64_t inline_bytes = 0;  // of them, those that are credit
     bool ready = false;
   };
   // A data frame that was not looked at, because something in front of it has to come first.
-  struct Arrival {
+  struct DeferredFrame {
     std::shared_ptr<const std::vector<std::byte>> message;
     DataPattern pattern;       // what is left of it
     RemoteRegion lent = {};    // invalid if all bytes are in the message
@@ -58,14 +58,14 @@ class Incoming : public std::enable_shared_from_this<Incoming> {
   bool fetch();
   bool deliver();
 
-  std::shared_ptr<Piece> add_piece(const DataPattern& pattern) FW_REQUIRES(mutex_);
+  std::shared_ptr<ReadyBytes> add_piece(const DataPattern& pattern) FW_REQUIRES(mutex_);
   // These release the mutex meanwhile.
-  bool fetch_lent(Arrival& arrival) FW_REQUIRES(mutex_);
-  bool alias(Arrival& arrival) FW_REQUIRES(mutex_);
-  void read_chunk(Arrival& arrival, bool held_back) FW_REQUIRES(mutex_);
-  void read_over(Piece& piece, const Status& status) FW_EXCLUDES(mutex_);
+  bool fetch_lent(DeferredFrame& frame) FW_REQUIRES(mutex_);
+  bool alias(DeferredFrame& frame) FW_REQUIRES(mutex_);
+  void read_chunk(DeferredFrame& frame, bool held_back) FW_REQUIRES(mutex_);
+  void read_over(ReadyBytes& piece, const Status& status) FW_EXCLUDES(mutex_);
   void reached(const Status& status) FW_EXCLUDES(mutex_);
-  bool empty() const FW_REQUIRES(mutex_) { return pieces_.empty() && arrivals_.empty(); }
+  bool empty() const FW_REQUIRES(mutex_) { return pieces_.empty() && deferred_.empty(); }
   // Counts bytes that slices keep until they are dropped.
   std::function<void()> hold(std::uint64_t bytes);
 
@@ -78,10 +78,10 @@ class Incoming : public std::enable_shared_from_this<Incoming> {
       std::make_shared<std::atomic<std::uint64_t>>(0);
 
   mutable core::Mutex mutex_;
-  std::deque<std::shared_ptr<Piece>> pieces_ FW_GUARDED_BY(mutex_);
-  std::deque<Arrival> arrivals_ FW_GUARDED_BY(mutex_);
+  std::deque<std::shared_ptr<ReadyBytes>> pieces_ FW_GUARDED_BY(mutex_);
+  std::deque<DeferredFrame> deferred_ FW_GUARDED_BY(mutex_);
   std::uint64_t unread_ FW_GUARDED_BY(mutex_) = 0;         // bytes of pieces_
-  std::uint64_t unread_inline_ FW_GUARDED_BY(mutex_) = 0;  // in messages, of pieces_ and arrivals_
+  std::uint64_t unread_inline_ FW_GUARDED_BY(mutex_) = 0;  // in messages, of pieces_ and deferred_
   std::uint64_t credit_due_ FW_GUARDED_BY(mutex_) = 0;
   std::uint32_t reads_ FW_GUARDED_BY(mutex_) = 0;  // under way
   bool reaching_ FW_GUARDED_BY(mutex_) = false;

@@ -116,7 +116,7 @@ void Outgoing::fail(const Status& reason) {
 
 void Outgoing::pump() {
   pumping_.run([&] {
-    Step step;
+    NextFrame step;
     while (next(step)) {
       if (step.kind == FrameKind::kBegin) {
         send_begin();
@@ -125,13 +125,13 @@ void Outgoing::pump() {
       } else {
         send_data(step);
       }
-      step = Step();
+      step = NextFrame();
     }
     end_writes();
   });
 }
 
-bool Outgoing::next(Step& step) {
+bool Outgoing::next(NextFrame& step) {
   const core::Lock lock(mutex_);
   if (!failed_.ok()) return false;
   if (waiting_.empty() && (!ending_ || end_sent_)) return false;
@@ -156,7 +156,7 @@ bool Outgoing::next(Step& step) {
   return found;
 }
 
-bool Outgoing::gather_lent(Step& step) {
+bool Outgoing::gather_lent(NextFrame& step) {
   const ByteView front = waiting_.front().bytes;
   const bool staged = !link_->device().contains(front);
   const std::uint64_t piece =
@@ -178,7 +178,7 @@ bool Outgoing::gather_lent(Step& step) {
   return true;
 }
 
-bool Outgoing::gather_inline(Step& step) {
+bool Outgoing::gather_inline(NextFrame& step) {
   const bool new_pair = step.parts.empty() || step.parts.back().lent;
   const std::uint64_t payload = step.payload + (new_pair ? DataPattern::kPairBytes : 0);
   if (payload >= most_payload() || credit_ == 0) return false;
@@ -193,7 +193,7 @@ bool Outgoing::gather_inline(Step& step) {
   return true;
 }
 
-void Outgoing::add_part(Step& step, std::uint64_t bytes, bool lent) {
+void Outgoing::add_part(NextFrame& step, std::uint64_t bytes, bool lent) {
   Slice& front = waiting_.front();
   step.parts.push_back({.slice = split(front, bytes), .lent = lent});
   if (front.bytes.size == 0) waiting_.pop_front();
@@ -217,9 +217,9 @@ void Outgoing::send_begin() {
   if (const Status status = sent.wait(); !status.ok()) fail(status);
 }
 
-void Outgoing::send_data(Step& step) {
+void Outgoing::send_data(NextFrame& step) {
   DataWriter writer(number_, step.payload);
-  for (const Part& part : step.parts) {
+  for (const FramePart& part : step.parts) {
     if (part.lent) {
       writer.lend(part.slice.bytes.size);
     } else {
@@ -239,12 +239,12 @@ void Outgoing::send_data(Step& step) {
   }
 }
 
-void Outgoing::count(const Step& step, bool sent) {
+void Outgoing::count(const NextFrame& step, bool sent) {
   const auto change = [sent](std::atomic<std::uint64_t>& counter, std::uint64_t by) {
     sent ? counter.fetch_add(by, std::memory_order_relaxed)
          : counter.fetch_sub(by, std::memory_order_relaxed);
   };
-  StreamLink::Counters& counters = link_->counters();
+  StreamLink::StreamCounters& counters = link_->counters();
   change(counters.messages, step.inline_bytes > 0 ? 1 : 0);
   change(counters.message_bytes, step.inline_bytes);
   change(counters.lent, step.region.size > 0 ? 1 : 0);
@@ -252,24 +252,24 @@ void Outgoing::count(const Step& step, bool sent) {
   change(counters.staged_bytes, step.staged ? step.region.size : 0);
 }
 
-Completion Outgoing::lend(ByteView message, const Step& step) {
+Completion Outgoing::lend(ByteView message, const NextFrame& step) {
   ByteView region = step.region;
   std::vector<std::shared_ptr<const void>> owners;  // kept until the region is returned
   if (step.staged) {
-    Result<StreamLink::Buffer> copy = link_->buffer(region.size, true);
+    Result<StreamLink::StreamBuffer> copy = link_->buffer(region.size, true);
     region.data = copy.ok() ? copy->data : nullptr;
     if (!copy.ok() || !link_->device().contains(region)) {
       return Completion(Status(StatusCode::kResourceExhausted, "no memory to lend"));
     }
     owners.push_back(copy->owner);
     std::byte* to = copy->data;
-    for (const Part& part : step.parts) {
+    for (const FramePart& part : step.parts) {
       if (!part.lent) continue;
       copy_bytes(to, part.slice.bytes.data, part.slice.bytes.size);
       to += part.slice.bytes.size;
     }
   }
-  for (const Part& part : step.parts) {
+  for (const FramePart& part : step.parts) {
     if (!part.lent || step.staged) continue;
     if (owners.empty() || !same_owner(owners.back(), part.slice.owner)) {
       owners.push_back(part.slice.owner);
@@ -284,7 +284,7 @@ Completion Outgoing::lend(ByteView message, const Step& step) {
       0, link_->lane(number_));
 }
 
-void Outgoing::not_lent(Step& step, const Status& status) {
+void Outgoing::not_lent(NextFrame& step, const Status& status) {
   const bool full = status.code() == StatusCode::kResourceExhausted;
   if (!full && status.code() != StatusCode::kUnsupported) return fail(status);
   const core::Lock lock(mutex_);

@@ -41,14 +41,14 @@ class Outgoing : public std::enable_shared_from_this<Outgoing> {
   void fail(const Status& reason);
 
  private:
-  struct Part {
+  struct FramePart {
     Slice slice = {};
     bool lent = false;  // else it is copied into the message
   };
   // One frame to be sent.
-  struct Step {
+  struct NextFrame {
     FrameKind kind = FrameKind::kData;
-    std::vector<Part> parts;
+    std::vector<FramePart> parts;
     std::uint64_t payload = 0;  // of the message: the pattern
     std::uint64_t inline_bytes = 0;
     ByteView region = {};  // all that is lent; of staged bytes, only the size
@@ -62,23 +62,23 @@ class Outgoing : public std::enable_shared_from_this<Outgoing> {
   // Takes the slices, or the end, and `done`. An error takes nothing.
   Status queue(std::vector<Slice> slices, Stream::OnDone& done, bool end);
   void pump();
-  bool next(Step& step);
+  bool next(NextFrame& step);
   // Each adds to the frame what it can of the slice at the front. False if that is nothing.
-  bool gather_lent(Step& step) FW_REQUIRES(mutex_);
-  bool gather_inline(Step& step) FW_REQUIRES(mutex_);
-  void add_part(Step& step, std::uint64_t bytes, bool lent) FW_REQUIRES(mutex_);
+  bool gather_lent(NextFrame& step) FW_REQUIRES(mutex_);
+  bool gather_inline(NextFrame& step) FW_REQUIRES(mutex_);
+  void add_part(NextFrame& step, std::uint64_t bytes, bool lent) FW_REQUIRES(mutex_);
   bool extends(ByteView region, ByteView memory);
   std::uint64_t most_payload() {
     return link_->channel().max_message_bytes() - StreamFrame::kHeadBytes;
   }
   void send_begin();
-  void send_data(Step& step);
+  void send_data(NextFrame& step);
   // Adds what a step sends to the counters, or takes it back.
-  void count(const Step& step, bool sent);
-  Completion lend(ByteView message, const Step& step);
+  void count(const NextFrame& step, bool sent);
+  Completion lend(ByteView message, const NextFrame& step);
   void returned(std::uint64_t bytes);
   // The lend was refused: the bytes go in messages, unless returned memory may make room.
-  void not_lent(Step& step, const Status& status);
+  void not_lent(NextFrame& step, const Status& status);
   void end_writes();
 
   const std::shared_ptr<StreamLink> link_;

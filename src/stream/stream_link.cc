@@ -81,16 +81,16 @@ void StreamLink::tell(const StreamFrame& frame, const Status& reason) {
   static_cast<void>(channel_.send({message.data(), message.size()}, 0, lane(frame.stream)));
 }
 
-Result<StreamLink::Buffer> StreamLink::buffer(std::uint64_t bytes, bool registered,
-                                              std::function<void()> freed) {
+Result<StreamLink::StreamBuffer> StreamLink::buffer(std::uint64_t bytes, bool registered,
+                                                    std::function<void()> freed) {
   std::byte* const raw = registered ? device_.allocate_raw(bytes) : nullptr;
   if (raw != nullptr) {
-    return Buffer{raw,
-                  std::shared_ptr<const void>(
-                      raw, [device = device_, freed = std::move(freed)](const void* data) mutable {
-                        device.free_raw(static_cast<std::byte*>(const_cast<void*>(data)));
-                        if (freed) freed();
-                      })};
+    return StreamBuffer{
+        raw, std::shared_ptr<const void>(
+                 raw, [device = device_, freed = std::move(freed)](const void* data) mutable {
+                   device.free_raw(static_cast<std::byte*>(const_cast<void*>(data)));
+                   if (freed) freed();
+                 })};
   }
   auto* const heap = new (std::nothrow) std::byte[bytes];
   if (heap == nullptr) {
@@ -98,11 +98,11 @@ Result<StreamLink::Buffer> StreamLink::buffer(std::uint64_t bytes, bool register
     return core::no_memory({.operation = "use a stream", .peer = channel_.peer_name()},
                            std::to_string(bytes) + " bytes");
   }
-  return Buffer{heap,
-                std::shared_ptr<const void>(heap, [freed = std::move(freed)](const void* data) {
-                  delete[] static_cast<const std::byte*>(data);
-                  if (freed) freed();
-                })};
+  return StreamBuffer{
+      heap, std::shared_ptr<const void>(heap, [freed = std::move(freed)](const void* data) {
+        delete[] static_cast<const std::byte*>(data);
+        if (freed) freed();
+      })};
 }
 
 }  // namespace farwrite::stream

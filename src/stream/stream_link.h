@@ -39,11 +39,12 @@ class StreamLink {
 
   // Memory of `bytes`: the device's if there is some and `registered`, else the heap's. It goes
   // with the owner, and `freed` runs then; at once with kResourceExhausted, if there is none.
-  struct Buffer {
+  struct StreamBuffer {
     std::byte* data = nullptr;
     std::shared_ptr<const void> owner;
   };
-  Result<Buffer> buffer(std::uint64_t bytes, bool registered, std::function<void()> freed = {});
+  Result<StreamBuffer> buffer(std::uint64_t bytes, bool registered,
+                              std::function<void()> freed = {});
 
   // Starts the thread for reach(), if the peer's memory is mapped. Once, before anything else, so
   // that a process without another thread learns it before a stream has begun.
@@ -52,7 +53,7 @@ class StreamLink {
   // peer has answered, the channel has ended, or the link goes, which `reached` must not keep.
   void reach(const RemoteRegion& lent, std::function<void(const Status&)> reached);
 
-  struct Counters {
+  struct StreamCounters {
     std::atomic<std::uint64_t> messages = 0;
     std::atomic<std::uint64_t> message_bytes = 0;
     std::atomic<std::uint64_t> lent = 0;
@@ -64,7 +65,7 @@ class StreamLink {
     std::atomic<std::uint64_t> credits = 0;
     std::atomic<std::uint64_t> waits = 0;
   };
-  Counters& counters() { return counters_; }
+  StreamCounters& counters() { return counters_; }
 
  private:
   // Outlives the link if the link goes in one of the jobs.
@@ -80,7 +81,7 @@ class StreamLink {
 
   Device device_;
   Channel channel_;
-  Counters counters_;
+  StreamCounters counters_;
 
   const std::shared_ptr<Jobs> jobs_ = std::make_shared<Jobs>();
   std::thread worker_;  // fixed once started

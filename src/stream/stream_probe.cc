@@ -33,7 +33,7 @@ class ChunkReader : public std::enable_shared_from_this<ChunkReader> {
     const std::uint64_t offset = next_.fetch_add(chunk_);
     if (offset >= lent_.size()) return;
     const std::uint64_t bytes = std::min<std::uint64_t>(chunk_, lent_.size() - offset);
-    Result<StreamLink::Buffer> buffer = link_->buffer(bytes, true);
+    Result<StreamLink::StreamBuffer> buffer = link_->buffer(bytes, true);
     if (!buffer.ok()) return;
     link_->channel()
         .read({buffer->data, static_cast<std::size_t>(bytes)}, lent_, offset)
@@ -132,9 +132,9 @@ Status StreamProbe::tune(Options& options, std::chrono::nanoseconds time) {
   const core::Lock one(tuning_);
   const Clock::time_point end = Clock::now() + time;
   const std::uint64_t most = link_->channel().max_message_bytes() - StreamFrame::kHeadBytes;
-  Result<StreamLink::Buffer> buffer = link_->buffer(kChunkProbe, true);
+  Result<StreamLink::StreamBuffer> buffer = link_->buffer(kChunkProbe, true);
   if (!buffer.ok()) return buffer.status();
-  const StreamLink::Buffer& memory = buffer.value();
+  const StreamLink::StreamBuffer& memory = buffer.value();
   if (!link_->device().contains(memory.data)) {
     return Status::error(StatusCode::kResourceExhausted, {.operation = "measure a channel"},
                          "no memory is left to lend", "raise send_limit");

@@ -152,7 +152,7 @@ Options StreamsState::options() const {
 
 Stats StreamsState::stats() const {
   if (fork_guard_.in_forked_child()) return {};
-  StreamLink::Counters& counters = link_->counters();
+  StreamLink::StreamCounters& counters = link_->counters();
   const auto load = [](const std::atomic<std::uint64_t>& count) {
     return count.load(std::memory_order_relaxed);
   };

@@ -1,4 +1,4 @@
-// Reads that are held between the slot of the current buffer and what that slot says, while the
+// Reads that are held between the row of the current buffer and what that row says, while the
 // buffer is set aside: they find another version, and never other bytes under the old one.
 #include <cstring>
 
@@ -12,7 +12,7 @@ namespace farwrite::box {
 namespace {
 
 constexpr std::uint64_t kFloats = 2 * kChunkBytes / sizeof(float) + 100;
-constexpr std::uint32_t kKeptSlot = 1;
+constexpr std::uint32_t kKeptRow = 1;
 
 class BoxDelayedRead : public Conformance {
  protected:
@@ -25,7 +25,7 @@ class BoxDelayedRead : public Conformance {
     EXPECT_OK(server_->close(kHang));
   }
 
-  // The kept slot has version 1, whose holder is silent; the other one has version 2.
+  // The kept row has version 1, whose holder is silent; the other one has version 2.
   void SetUp() override {
     Conformance::SetUp();
     ServerOptions options;
@@ -40,7 +40,7 @@ class BoxDelayedRead : public Conformance {
     spec.name = "weights";
     spec.dims = {kFloats};
     spec.buffers = 2;
-    Result<ClientState::Answer> made = client_->call(
+    Result<ClientState::ReceivedReply> made = client_->call(
         {.verb = Verb::kCreate, .spec = spec, .creation = Creation::kExclusive}, kHang);
     ASSERT_OK(made);
     SegmentInfo info;
@@ -61,7 +61,7 @@ class BoxDelayedRead : public Conformance {
     kept_ = hosted_->pin([] { return true; }).value();
     fill(2.0);
     ASSERT_EQ(load_word(state_, SegmentLayout::kVersionAt), 2U);
-    ASSERT_EQ(load_word(state_, SegmentLayout::stamp_at(kKeptSlot)), SegmentLayout::stamp(1));
+    ASSERT_EQ(load_word(state_, SegmentLayout::stamp_at(kKeptRow)), SegmentLayout::stamp(1));
   }
 
   void fill(double value) {
@@ -72,8 +72,8 @@ class BoxDelayedRead : public Conformance {
     ASSERT_OK(hosted_->apply(change, {}, server_->loop()));
   }
 
-  // Every read from now on has looked for the current buffer while that was in the kept slot.
-  void hold_readers() { store_word(state_, SegmentLayout::kCurrentAt, kKeptSlot); }
+  // Every read from now on has looked for the current buffer while that was in the kept row.
+  void hold_readers() { store_word(state_, SegmentLayout::kCurrentAt, kKeptRow); }
 
   void expect_right_bytes(Consistency consistency) {
     std::vector<float> values(kFloats, -1.0F);
@@ -93,7 +93,7 @@ class BoxDelayedRead : public Conformance {
 };
 
 TEST_P(BoxDelayedRead, OfASlotWithAFreshBufferGetsTheCurrentVersion) {
-  // The lease needs another buffer for the next change: the slot gets one, which nothing fills.
+  // The lease needs another buffer for the next change: the row gets one, which nothing fills.
   latest_ = hosted_->pin([] { return false; }).value();
   hold_readers();
   expect_right_bytes(Consistency::kSegment);
@@ -101,7 +101,7 @@ TEST_P(BoxDelayedRead, OfASlotWithAFreshBufferGetsTheCurrentVersion) {
 
 TEST_P(BoxDelayedRead, OfASlotWhoseDraftWasDroppedGetsTheCurrentVersion) {
   const std::optional<std::uint32_t> draft = hosted_->draft();
-  ASSERT_EQ(draft, kKeptSlot);
+  ASSERT_EQ(draft, kKeptRow);
   hosted_->drop(*draft);
   hold_readers();
   expect_right_bytes(Consistency::kSegment);
@@ -111,12 +111,12 @@ TEST_P(BoxDelayedRead, OfASlotWhoseDraftWasDroppedGetsTheCurrentVersion) {
 TEST_P(BoxDelayedRead, OfABufferWhoseDraftWasDroppedSeesAnotherNumber) {
   kept_ = Pin();
   // What a reader compares before it copies a chunk and after.
-  const std::uint64_t number = load_word(state_, SegmentLayout::buffer_at(kKeptSlot));
+  const std::uint64_t number = load_word(state_, SegmentLayout::buffer_at(kKeptRow));
   const std::optional<std::uint32_t> draft = hosted_->draft();
-  ASSERT_EQ(draft, kKeptSlot);
+  ASSERT_EQ(draft, kKeptRow);
   std::memset(hosted_->draft_bytes(*draft).data, 1, kFloats * sizeof(float));
   hosted_->drop(*draft);
-  EXPECT_NE(load_word(state_, SegmentLayout::buffer_at(kKeptSlot)), number);
+  EXPECT_NE(load_word(state_, SegmentLayout::buffer_at(kKeptRow)), number);
   fill(3.0);
   expect_right_bytes(Consistency::kChunk);
 }

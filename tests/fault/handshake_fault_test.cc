@@ -19,7 +19,7 @@
 namespace farwrite::fault {
 namespace {
 
-using device::FrameType;
+using device::ControlFrameType;
 
 constexpr std::chrono::seconds kHandshake(2);  // good peers must keep to it, too
 
@@ -92,12 +92,12 @@ TEST_F(Handshake, RefusesGarbageAndHangsUp) {
 TEST_F(Handshake, TellsAStrangerThatItIsNoHello) {
   core::UniqueFd junk = dial();
   const std::string body(100, 'x');
-  ASSERT_TRUE(
-      device::send_frame(junk.get(), FrameType::kHello, {body.data(), body.size()}, soon(), "test")
-          .ok());
+  ASSERT_TRUE(device::send_frame(junk.get(), ControlFrameType::kHello, {body.data(), body.size()},
+                                 soon(), "test")
+                  .ok());
   auto answer = device::receive_frame(junk.get(), soon(), "test");
   ASSERT_TRUE(answer.ok()) << answer.status().to_string();
-  ASSERT_EQ(answer->type, FrameType::kRefuse);
+  ASSERT_EQ(answer->type, ControlFrameType::kRefuse);
   Status refusal;
   ASSERT_TRUE(core::status_from_bytes(view(answer->body), refusal).ok());
   expect_error(refusal, StatusCode::kProtocolError, {"does not use Farwrite's protocol", "port"});
@@ -108,7 +108,7 @@ TEST_F(Handshake, TellsAStrangerThatItIsNoHello) {
 TEST_F(Handshake, RefusesAHelloThatStopsHalfWay) {
   core::UniqueFd junk = dial();
   std::vector<std::byte> frame =
-      device::encode_frame(FrameType::kHello, view(some_hello().to_bytes()));
+      device::encode_frame(ControlFrameType::kHello, view(some_hello().to_bytes()));
   frame.resize(frame.size() / 2);
   ASSERT_TRUE(core::send_all(junk.get(), view(frame), soon(), "test").ok());
   EXPECT_TRUE(refuses(1));
@@ -130,23 +130,23 @@ TEST_F(Handshake, RefusesAPeerThatLeavesAtAnyStep) {
     core::UniqueFd peer = dial();
     const device::Hello hello = some_hello();
     if (step >= 1) {
-      ASSERT_TRUE(
-          device::send_frame(peer.get(), FrameType::kHello, view(hello.to_bytes()), soon(), "test")
-              .ok());
+      ASSERT_TRUE(device::send_frame(peer.get(), ControlFrameType::kHello, view(hello.to_bytes()),
+                                     soon(), "test")
+                      .ok());
       auto frame = device::receive_frame(peer.get(), soon(), "test");
-      ASSERT_TRUE(frame.ok() && frame->type == FrameType::kHelloReply);
+      ASSERT_TRUE(frame.ok() && frame->type == ControlFrameType::kHelloReply);
       if (step >= 2) {
         const auto reply = device::HelloReply::from_bytes(view(frame->body)).value();
         const core::Digest proof = device::Transcript(hello, reply.hello, "").connecting_proof;
-        ASSERT_TRUE(device::send_frame(peer.get(), FrameType::kProof, {proof.data(), proof.size()},
-                                       soon(), "test")
+        ASSERT_TRUE(device::send_frame(peer.get(), ControlFrameType::kProof,
+                                       {proof.data(), proof.size()}, soon(), "test")
                         .ok());
         auto attempt = device::receive_frame(peer.get(), soon(), "test");
-        ASSERT_TRUE(attempt.ok() && attempt->type == FrameType::kTryFabric);
+        ASSERT_TRUE(attempt.ok() && attempt->type == ControlFrameType::kTryFabric);
       }
       if (step >= 3) {
         const Status failed(StatusCode::kUnavailable, "no shared memory today");
-        ASSERT_TRUE(device::send_frame(peer.get(), FrameType::kFabricResult,
+        ASSERT_TRUE(device::send_frame(peer.get(), ControlFrameType::kFabricResult,
                                        view(core::status_to_bytes(failed)), soon(), "test")
                         .ok());
       }
@@ -160,24 +160,25 @@ TEST_F(Handshake, RefusesAPeerThatLeavesAtAnyStep) {
 TEST_F(Handshake, TellsAPeerWhyNoFabricWorked) {
   core::UniqueFd peer = dial();
   const device::Hello hello = some_hello();
-  ASSERT_TRUE(
-      device::send_frame(peer.get(), FrameType::kHello, view(hello.to_bytes()), soon(), "test")
-          .ok());
+  ASSERT_TRUE(device::send_frame(peer.get(), ControlFrameType::kHello, view(hello.to_bytes()),
+                                 soon(), "test")
+                  .ok());
   const auto frame = device::receive_frame(peer.get(), soon(), "test").value();
   const auto reply = device::HelloReply::from_bytes(view(frame.body)).value();
   const core::Digest proof = device::Transcript(hello, reply.hello, "").connecting_proof;
-  ASSERT_TRUE(device::send_frame(peer.get(), FrameType::kProof, {proof.data(), proof.size()},
+  ASSERT_TRUE(device::send_frame(peer.get(), ControlFrameType::kProof, {proof.data(), proof.size()},
                                  soon(), "test")
                   .ok());
-  ASSERT_EQ(device::receive_frame(peer.get(), soon(), "test").value().type, FrameType::kTryFabric);
+  ASSERT_EQ(device::receive_frame(peer.get(), soon(), "test").value().type,
+            ControlFrameType::kTryFabric);
   const Status failed(StatusCode::kUnavailable, "no shared memory today");
-  ASSERT_TRUE(device::send_frame(peer.get(), FrameType::kFabricResult,
+  ASSERT_TRUE(device::send_frame(peer.get(), ControlFrameType::kFabricResult,
                                  view(core::status_to_bytes(failed)), soon(), "test")
                   .ok());
   ASSERT_EQ(device::receive_frame(peer.get(), soon(), "test").value().type,
-            FrameType::kFabricResult);
+            ControlFrameType::kFabricResult);
   const auto last = device::receive_frame(peer.get(), soon(), "test").value();
-  ASSERT_EQ(last.type, FrameType::kRefuse);
+  ASSERT_EQ(last.type, ControlFrameType::kRefuse);
   Status refusal;
   ASSERT_TRUE(core::status_from_bytes(view(last.body), refusal).ok());
   expect_error(refusal, StatusCode::kUnavailable, {"no shared memory today", "shm", "fabric"});

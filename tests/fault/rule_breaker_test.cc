@@ -26,7 +26,7 @@
 namespace farwrite::fault {
 namespace {
 
-using device::FrameType;
+using device::ControlFrameType;
 
 core::Deadline rule_deadline() { return core::Deadline::after(kPatience); }
 
@@ -50,16 +50,16 @@ int rule_breaker(const Arguments& arguments) {
   FARWRITE_REQUIRE_OK(introduction.status());
 
   std::vector<std::byte> bytes;
-  const auto add = [&](FrameType type, const std::vector<std::byte>& body) {
+  const auto add = [&](ControlFrameType type, const std::vector<std::byte>& body) {
     const auto frame = device::encode_frame(type, {body.data(), body.size()});
     bytes.insert(bytes.end(), frame.begin(), frame.end());
   };
   if (what == "unknown type") {
-    add(static_cast<FrameType>(999), {});
+    add(static_cast<ControlFrameType>(999), {});
   } else if (what == "handshake again") {
-    add(FrameType::kHello, {});
+    add(ControlFrameType::kHello, {});
   } else if (what == "truncated message") {
-    add(FrameType::kLookup, std::vector<std::byte>(5));
+    add(ControlFrameType::kLookup, std::vector<std::byte>(5));
   } else if (what == "oversized frame") {
     bytes = {std::byte{0xff}, std::byte{0xff}, std::byte{0xff},
              std::byte{0xff}, std::byte{33},   std::byte{0}};
@@ -72,24 +72,25 @@ int rule_breaker(const Arguments& arguments) {
     for (const std::uint64_t wait : {std::numeric_limits<std::uint64_t>::max(),
                                      std::uint64_t{1} << 63, std::uint64_t{1} << 44}) {
       lookup.wait_ms = wait;
-      add(FrameType::kLookup, lookup.to_bytes());
+      add(ControlFrameType::kLookup, lookup.to_bytes());
     }
   } else if (what == "foreign leases") {
     for (std::uint64_t lease = 0; lease < 100; ++lease) {
-      add(FrameType::kRelease, device::ReleaseMessage{lease}.to_bytes());
+      add(ControlFrameType::kRelease, device::ReleaseMessage{lease}.to_bytes());
     }
     device::ReplyMessage reply;
     reply.status = Status(StatusCode::kNotFound, "to a question that nobody asked");
-    add(FrameType::kReply, reply.to_bytes());
+    add(ControlFrameType::kReply, reply.to_bytes());
   } else if (what == "no channel after all") {
     introduction->link.reset();
-    add(FrameType::kRefuse, core::status_to_bytes(Status(StatusCode::kUnavailable, "no patience")));
-    add(FrameType::kFin, {});
+    add(ControlFrameType::kRefuse,
+        core::status_to_bytes(Status(StatusCode::kUnavailable, "no patience")));
+    add(ControlFrameType::kFin, {});
   } else if (what == "lookups and death") {
     device::LookupMessage lookup;
     lookup.name = "export";
     for (lookup.request = 1; lookup.request <= 4000; ++lookup.request) {
-      add(FrameType::kLookup, lookup.to_bytes());
+      add(ControlFrameType::kLookup, lookup.to_bytes());
     }
   }
   FARWRITE_REQUIRE_OK(
@@ -122,7 +123,7 @@ int deaf_rule_breaker(const Arguments& arguments) {
   auto introduction = device::introduce_connecting(socket.get(), self, target.to_string(),
                                                    rule_deadline(), &observer);
   FARWRITE_REQUIRE_OK(introduction.status());
-  const auto frame = device::encode_frame(static_cast<FrameType>(999), {});
+  const auto frame = device::encode_frame(static_cast<ControlFrameType>(999), {});
   FARWRITE_REQUIRE_OK(
       core::send_all(socket.get(), {frame.data(), frame.size()}, rule_deadline(), "test"));
   IgnoringSink sink;

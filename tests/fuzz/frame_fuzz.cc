@@ -7,8 +7,8 @@
 namespace farwrite::fuzz {
 namespace {
 
+using device::ControlFrameType;
 using device::FrameSplitter;
-using device::FrameType;
 
 // What a splitter makes of a stream that comes `piece` bytes at a time.
 struct Outcome {
@@ -22,7 +22,7 @@ Outcome split(ByteView stream, std::size_t piece) {
   FrameSplitter splitter;
   for (std::size_t at = 0; at < stream.size && outcome.status.ok(); at += piece) {
     const ByteView bytes(stream.data + at, std::min(piece, stream.size - at));
-    outcome.status = splitter.feed(bytes, [&](FrameType type, ByteView body) {
+    outcome.status = splitter.feed(bytes, [&](ControlFrameType type, ByteView body) {
       require(body.size <= device::kMaxFrameBytes, "a frame is bounded");
       const Bytes encoded = device::encode_frame(type, body);
       outcome.frames.insert(outcome.frames.end(), encoded.begin(), encoded.end());
@@ -56,9 +56,9 @@ Bytes seed(std::uint8_t piece, std::initializer_list<Bytes> parts) {
 }
 
 Seeds seeds() {
-  const Bytes ping = device::encode_frame(FrameType::kPing, {});
+  const Bytes ping = device::encode_frame(ControlFrameType::kPing, {});
   const Bytes body(9, std::byte{5});
-  const Bytes open = device::encode_frame(FrameType::kOpen, view_of(body));
+  const Bytes open = device::encode_frame(ControlFrameType::kOpen, view_of(body));
   Bytes cut = open;
   cut.pop_back();
   Bytes oversized = ping;

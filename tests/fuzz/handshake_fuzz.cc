@@ -19,7 +19,7 @@
 namespace farwrite::fuzz {
 namespace {
 
-using device::FrameType;
+using device::ControlFrameType;
 using device::Hello;
 using device::HelloReply;
 using device::Transcript;
@@ -37,7 +37,7 @@ class Prover {
     while (all.size() - at >= device::kFrameHeaderBytes) {
       Script header({all.data() + at, device::kFrameHeaderBytes});
       const std::size_t length = header.u32();
-      const auto type = static_cast<FrameType>(header.u16());
+      const auto type = static_cast<ControlFrameType>(header.u16());
       at += device::kFrameHeaderBytes;
       if (length > all.size() - at) break;
       MutableByteView body(all.data() + at, length);
@@ -49,17 +49,17 @@ class Prover {
   bool any() const { return any_; }
 
  private:
-  void prove_hello(FrameType type, MutableByteView body) {
-    if (type == FrameType::kHello && proof_.empty()) {
+  void prove_hello(ControlFrameType type, MutableByteView body) {
+    if (type == ControlFrameType::kHello && proof_.empty()) {
       auto theirs = Hello::from_bytes(body);
       if (theirs.ok()) keep(Transcript(*theirs, ours_, token_).connecting_proof);
     }
-    if (type == FrameType::kProof && body.size == core::Digest().size()) fill(body);
+    if (type == ControlFrameType::kProof && body.size == core::Digest().size()) fill(body);
   }
 
-  void prove_reply(FrameType type, MutableByteView body) {
+  void prove_reply(ControlFrameType type, MutableByteView body) {
     constexpr std::size_t kVersionBytes = 2;
-    if (type != FrameType::kHelloReply) return;
+    if (type != ControlFrameType::kHelloReply) return;
     auto reply = HelloReply::from_bytes(body);
     if (!reply.ok()) return;
     keep(Transcript(ours_, reply->hello, token_).accepting_proof);
@@ -143,10 +143,10 @@ Hello peer_hello(bool token) {
   return hello;
 }
 
-Bytes frame(FrameType type, const Bytes& body) { return encode_frame(type, view_of(body)); }
+Bytes frame(ControlFrameType type, const Bytes& body) { return encode_frame(type, view_of(body)); }
 
 Bytes result(const Status& status) {
-  return frame(FrameType::kFabricResult, core::status_to_bytes(status));
+  return frame(ControlFrameType::kFabricResult, core::status_to_bytes(status));
 }
 
 Bytes seed(std::uint8_t options, std::initializer_list<Bytes> frames) {
@@ -154,26 +154,26 @@ Bytes seed(std::uint8_t options, std::initializer_list<Bytes> frames) {
 }
 
 Seeds seeds() {
-  const Bytes proof = frame(FrameType::kProof, Bytes(core::Digest().size()));
-  const Bytes hello = frame(FrameType::kHello, peer_hello(false).to_bytes());
-  const Bytes hello_token = frame(FrameType::kHello, peer_hello(true).to_bytes());
+  const Bytes proof = frame(ControlFrameType::kProof, Bytes(core::Digest().size()));
+  const Bytes hello = frame(ControlFrameType::kHello, peer_hello(false).to_bytes());
+  const Bytes hello_token = frame(ControlFrameType::kHello, peer_hello(true).to_bytes());
   const Status away(StatusCode::kUnavailable, "another host");
   HelloReply reply;
   reply.version = 2;
   reply.hello = peer_hello(false);
-  const Bytes reply_plain = frame(FrameType::kHelloReply, reply.to_bytes());
+  const Bytes reply_plain = frame(ControlFrameType::kHelloReply, reply.to_bytes());
   reply.hello.has_token = true;
-  const Bytes reply_token = frame(FrameType::kHelloReply, reply.to_bytes());
+  const Bytes reply_token = frame(ControlFrameType::kHelloReply, reply.to_bytes());
   const auto attempt = [](FabricKind kind) {
-    return frame(FrameType::kTryFabric, device::TryFabric{kind, "there"}.to_bytes());
+    return frame(ControlFrameType::kTryFabric, device::TryFabric{kind, "there"}.to_bytes());
   };
-  const Bytes welcome = frame(FrameType::kWelcome, Bytes(4, std::byte{'w'}));
-  const Bytes refuse = frame(FrameType::kRefuse, core::status_to_bytes(away));
+  const Bytes welcome = frame(ControlFrameType::kWelcome, Bytes(4, std::byte{'w'}));
+  const Bytes refuse = frame(ControlFrameType::kRefuse, core::status_to_bytes(away));
   return {
       {"accept", seed(0, {hello, proof, result({})})},
       {"accept-token", seed(kToken, {hello_token, proof, result({})})},
       {"accept-wrong-token",
-       seed(kToken, {hello_token, frame(FrameType::kProof, Bytes(32, std::byte{1}))})},
+       seed(kToken, {hello_token, frame(ControlFrameType::kProof, Bytes(32, std::byte{1}))})},
       {"accept-second-fabric", seed(kFirstFabricFails, {hello, proof, result(away), result({})})},
       {"accept-peer-fails", seed(0, {hello, proof, result(away), result(away)})},
       {"accept-refused", seed(0, {hello, refuse})},

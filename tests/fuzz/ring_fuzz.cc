@@ -12,10 +12,10 @@ namespace {
 using fabric::shm::Cell;
 using fabric::shm::cells_for;
 using fabric::shm::LaneControl;
-using fabric::shm::Record;
 using fabric::shm::RecordKind;
 using fabric::shm::RingConsumer;
 using fabric::shm::RingProducer;
+using fabric::shm::RingRecord;
 
 constexpr std::uint32_t kCells = 64;
 constexpr std::size_t kBytes = kCells * sizeof(Cell);
@@ -47,18 +47,18 @@ class Receiver {
     const Bytes payload = fits ? payload_at(cells_.get(), head_, length) : Bytes();
     const std::uint64_t told = control_.head.load();
 
-    Record record;
-    const RingConsumer::Outcome outcome = consumer_.pop(record);
+    RingRecord record;
+    const RingConsumer::PopResult popped = consumer_.pop(record);
     if (!stamped) {
-      require(outcome == RingConsumer::Outcome::kEmpty, "a cell without its stamp is no record");
+      require(popped == RingConsumer::PopResult::kEmpty, "a cell without its stamp is no record");
     } else if (!fits) {
-      require(outcome == RingConsumer::Outcome::kCorrupt, "a record out of bounds is corrupt");
+      require(popped == RingConsumer::PopResult::kCorrupt, "a record out of bounds is corrupt");
     }
     if (!stamped || !fits) {
       require(control_.head.load() == told, "nothing is freed without a record");
       return;
     }
-    require(outcome == RingConsumer::Outcome::kRecord, "a whole record is taken");
+    require(popped == RingConsumer::PopResult::kRecord, "a whole record is taken");
     require(record.kind == kind && record.tag == tag, "the header is what lay there");
     require(record.payload == payload, "the payload is what lay there");
     for (std::uint64_t i = 1; i < cells_for(length); ++i) {
@@ -106,19 +106,19 @@ class Sender {
     const auto kind = static_cast<RecordKind>(1 + script.u8() % 3);
     const Bytes payload(script.u16() % (fabric::shm::max_payload(kind, kCells) + 1), std::byte{7});
     const std::uint64_t needed = cells_for(payload.size());
-    RingProducer::Outcome expected = RingProducer::Outcome::kPushed;
+    RingProducer::PushResult expected = RingProducer::PushResult::kPushed;
     if (tail_ - known_head_ + needed > kCells) {
       const std::uint64_t head = control_.head.load();
       if (head < known_head_ || head > tail_) {
-        expected = RingProducer::Outcome::kCorrupt;
+        expected = RingProducer::PushResult::kCorrupt;
       } else {
         known_head_ = head;
-        if (tail_ - head + needed > kCells) expected = RingProducer::Outcome::kFull;
+        if (tail_ - head + needed > kCells) expected = RingProducer::PushResult::kFull;
       }
     }
     require(producer_.push(kind, 1, view_of(payload)) == expected,
             "a record goes into free cells only, and an impossible head is corrupt");
-    if (expected == RingProducer::Outcome::kPushed) tail_ += needed;
+    if (expected == RingProducer::PushResult::kPushed) tail_ += needed;
     (void)producer_.take_wake_request();
   }
 

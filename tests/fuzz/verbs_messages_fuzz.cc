@@ -27,7 +27,7 @@ void check_hello(ByteView bytes) {
   auto message = HelloMessage::from_bytes(bytes);
   if (!message.ok()) return;
   require(message->credits > 0, "a lane without credit would stand still");
-  require(message->message_bytes >= fabric::verbs::kSlotBytes, "it takes our longest message");
+  require(message->message_bytes >= fabric::verbs::kBounceBytes, "it takes our longest message");
 }
 
 void check_regions(ByteView bytes) {
@@ -72,7 +72,7 @@ Bytes message(MessageType type, const Bytes& payload = {}) {
 Seeds seeds() {
   HelloMessage hello;
   hello.credits = 64;
-  hello.message_bytes = fabric::verbs::kSlotBytes;
+  hello.message_bytes = fabric::verbs::kBounceBytes;
   hello.flush_address = 0x7f0012345000;
   hello.flush_key = 0x1234;
   hello.flush_by_atomic = true;

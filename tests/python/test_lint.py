@@ -13,6 +13,7 @@ sys.path.append(str(Path(__file__).parents[2] / "tools"))
 import check_folders
 import check_includes
 import check_locks
+import check_names
 import check_wording
 import run_clang_tidy
 
@@ -199,6 +200,48 @@ def test_a_lock_that_the_compiler_does_not_check_is_refused(line: str) -> None:
 def test_a_lock_that_the_compiler_checks_is_not_refused() -> None:
     text = "core::Mutex mutex_;  // a std::mutex\nconst core::Lock lock(mutex_, std::adopt_lock);\n"
     assert check_locks.faults({"src/box/pin.cc": text}) == []
+
+
+ONE = "namespace farwrite::device {\nclass Lane {};\n}\n"
+"""A type at the head of a named namespace."""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ONE,
+        "namespace farwrite::box {\nclass Table {\n  struct alignas(64) Lane { int x; };\n};\n}\n",
+        "namespace farwrite::box {\nclass Table::Lane final : public Base {};\n}\n",
+        "namespace farwrite::box {\nnamespace {\nenum class Lane : char { kOne };\n}\n}\n",
+        "namespace farwrite::box {\nvoid run() {\n  struct Lane { int x; } lane;\n}\n}\n",
+        "namespace farwrite::box {\ntemplate <typename T>\nclass X {\n  union Lane {};\n};\n}\n",
+    ],
+)
+def test_two_folders_have_no_types_of_one_name(text: str) -> None:
+    files = {"src/device/lane.h": ONE, "src/box/table.h": text}
+    [found] = check_names.faults(files, {})
+    assert found.startswith("src/device/lane.h:2, src/box/table.h:")
+    assert " name Lane;" in found
+    assert check_names.faults(files, {"Lane": "a reason"}) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("src/box/lane.h", ONE.replace("device", "box")),  # its namespace says which it is
+        ("src/device/lanes.h", "class Lanes {\n  struct Lane {};\n};\n"),  # the same folder
+        ("src/box/lane.h", "class Lane;\nstruct Lane* next(class Lane& lane) { return 0; }\n"),
+        ("src/box/lane.h", '// struct Lane {\nconst char* text = "struct Lane {";\n'),
+        ("src/box/lane.h", "struct Lanes {};\nLane lane{};\nenum { kLane };\n"),
+    ],
+)
+def test_a_name_may_come_again_where_it_names_no_other_type(path: str, text: str) -> None:
+    assert check_names.faults({"src/device/lane.h": ONE, path: text}, {}) == []
+
+
+def test_a_name_that_is_unique_needs_no_leave() -> None:
+    [found] = check_names.faults({"src/device/lane.h": ONE}, {"Lane": "a reason"})
+    assert found.startswith("Lane is the name of types of one folder now")
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,12 @@ void LaneOrder::release(Lowering lowering) {
                          lowering == Lowering::kNotificationBeforeData ||
                          (lowering == Lowering::kTailFlag && transfer.tail_landed);
     if (!visible) return;
-    if (transfer.failure.ok()) ready_.push_back(arrival(transfer));
+    if (transfer.failure.ok()) ready_.push_back(received(transfer));
   }
 }
 
-LaneOrder::Arrival LaneOrder::arrival(const Transfer& transfer) {
-  Arrival result;
+ReceivedNotification LaneOrder::received(const Transfer& transfer) {
+  ReceivedNotification result;
   result.is_record = transfer.operation.kind == OperationKind::kRecord;
   result.notification.tag = transfer.operation.tag;
   result.notification.lane = transfer.lane;

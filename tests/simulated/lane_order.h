@@ -17,12 +17,6 @@ namespace farwrite::fabric {
 // Under the network's lock, except `polling` and the number of the doorbell's descriptor.
 class LaneOrder {
  public:
-  // What the lane hands over next, and to whom.
-  struct Arrival {
-    Notification notification;
-    bool is_record = false;
-  };
-
   explicit LaneOrder(core::UniqueFd doorbell) : doorbell_(std::move(doorbell)) {}
 
   std::uint64_t next_sequence() { return next_to_send_++; }
@@ -33,10 +27,10 @@ class LaneOrder {
   // whose write was refused is passed over.
   void release(Lowering lowering);
   // What a fabric without sequence numbers would do.
-  void release_unsequenced(const Transfer& transfer) { ready_.push_back(arrival(transfer)); }
+  void release_unsequenced(const Transfer& transfer) { ready_.push_back(received(transfer)); }
 
   bool has_ready() const { return !ready_.empty(); }
-  std::deque<Arrival> take_ready() { return std::exchange(ready_, {}); }
+  std::deque<ReceivedNotification> take_ready() { return std::exchange(ready_, {}); }
   // What arrived but may never be seen now, since the connection is over.
   void drop_arrivals() { arrivals_.clear(); }
 
@@ -53,7 +47,7 @@ class LaneOrder {
   std::atomic_flag polling;
 
  private:
-  static Arrival arrival(const Transfer& transfer);
+  static ReceivedNotification received(const Transfer& transfer);
 
   const core::UniqueFd doorbell_;
   bool armed_ = false;
@@ -61,7 +55,7 @@ class LaneOrder {
   std::uint64_t next_to_send_ = 0;
   std::uint64_t next_to_show_ = 0;
   std::map<std::uint64_t, std::shared_ptr<Transfer>> arrivals_;  // by sequence
-  std::deque<Arrival> ready_;
+  std::deque<ReceivedNotification> ready_;
 };
 
 }  // namespace farwrite::fabric

@@ -21,7 +21,7 @@ Progress SimulatedLane::poll(EventSink& sink) {
   LaneOrder& lane = connection_->lane(side_, index_);
   if (lane.polling.test_and_set(std::memory_order_acquire)) return progress;
   Outcomes outcomes;
-  std::deque<LaneOrder::Arrival> ready;
+  std::deque<ReceivedNotification> ready;
   {
     const core::Lock lock(world_->mutex());
     lane.silence();
@@ -32,13 +32,7 @@ Progress SimulatedLane::poll(EventSink& sink) {
   }
   outcomes.tell();
   progress.delivered = ready.size();
-  for (LaneOrder::Arrival& arrival : ready) {
-    if (arrival.is_record) {
-      sink.on_record(std::move(arrival.notification));
-    } else {
-      sink.on_notification(std::move(arrival.notification));
-    }
-  }
+  for (ReceivedNotification& received : ready) std::move(received).deliver(sink);
   lane.polling.clear(std::memory_order_release);
   return progress;
 }

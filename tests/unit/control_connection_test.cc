@@ -37,7 +37,7 @@ class Connection : public ::testing::Test {
     peer_ = core::UniqueFd(pair[0]);
     connection_.emplace(
         core::make_plain_stream(core::UniqueFd(pair[1])), *loop_,
-        [this](FrameType type, ByteView body) {
+        [this](ControlFrameType type, ByteView body) {
           {
             const std::lock_guard<std::mutex> lock(mutex_);
             frames_.emplace_back(type,
@@ -72,7 +72,7 @@ class Connection : public ::testing::Test {
   std::unique_ptr<core::EventLoop> loop_ = *core::EventLoop::start("test");
   core::UniqueFd peer_;
   std::mutex mutex_;
-  std::vector<std::pair<FrameType, std::string>> frames_;
+  std::vector<std::pair<ControlFrameType, std::string>> frames_;
   std::vector<Status> ends_;
   std::function<void()> on_frame_;
   std::optional<ControlConnection> connection_;
@@ -81,14 +81,16 @@ class Connection : public ::testing::Test {
 TEST_F(Connection, BringsFramesBothWays) {
   ASSERT_TRUE(connection_->start().ok());
   ASSERT_TRUE(
-      send_frame(peer_.get(), FrameType::kLookup, {"abc", 3}, connection_deadline(), "test").ok());
-  ASSERT_TRUE(send_frame(peer_.get(), FrameType::kPing, {}, connection_deadline(), "test").ok());
+      send_frame(peer_.get(), ControlFrameType::kLookup, {"abc", 3}, connection_deadline(), "test")
+          .ok());
+  ASSERT_TRUE(
+      send_frame(peer_.get(), ControlFrameType::kPing, {}, connection_deadline(), "test").ok());
   ASSERT_TRUE(soon_enough([&] { return frames() == 2; }));
-  EXPECT_EQ(frames_[0], std::make_pair(FrameType::kLookup, std::string("abc")));
-  EXPECT_EQ(frames_[1].first, FrameType::kPing);
-  connection_->send(FrameType::kReply, {"xy", 2});
+  EXPECT_EQ(frames_[0], std::make_pair(ControlFrameType::kLookup, std::string("abc")));
+  EXPECT_EQ(frames_[1].first, ControlFrameType::kPing);
+  connection_->send(ControlFrameType::kReply, {"xy", 2});
   const Frame frame = receive_frame(peer_.get(), connection_deadline(), "test").value();
-  EXPECT_EQ(frame.type, FrameType::kReply);
+  EXPECT_EQ(frame.type, ControlFrameType::kReply);
   EXPECT_EQ(frame.body.size(), 2u);
   EXPECT_EQ(ends(), 0u);
 }
@@ -99,7 +101,7 @@ TEST_F(Connection, QueuesWhatThePeerDoesNotTakeYet) {
   const std::string body(kMaxFrameBytes, 'q');
   EXPECT_TRUE(connection_->all_sent());
   for (int i = 0; i < kFrames; ++i)
-    connection_->send(FrameType::kReply, {body.data(), body.size()});
+    connection_->send(ControlFrameType::kReply, {body.data(), body.size()});
   EXPECT_FALSE(connection_->all_sent());
   for (int i = 0; i < kFrames; ++i) {
     const auto frame = receive_frame(peer_.get(), connection_deadline(), "test");
@@ -113,7 +115,8 @@ TEST_F(Connection, QueuesWhatThePeerDoesNotTakeYet) {
 TEST_F(Connection, CutsOffAPeerThatNeverReads) {
   ASSERT_TRUE(connection_->start().ok());
   const std::string body(kMaxFrameBytes, 'q');
-  for (int i = 0; i < 400; ++i) connection_->send(FrameType::kReply, {body.data(), body.size()});
+  for (int i = 0; i < 400; ++i)
+    connection_->send(ControlFrameType::kReply, {body.data(), body.size()});
   EXPECT_TRUE(soon_enough([&] { return ends() == 1; }));
   EXPECT_EQ(ends_[0].code(), StatusCode::kUnavailable);
 }
@@ -123,7 +126,7 @@ TEST_F(Connection, ReportsThePeersEndOnce) {
   peer_.reset();
   ASSERT_TRUE(soon_enough([&] { return ends() == 1; }));
   EXPECT_EQ(ends_[0].code(), StatusCode::kUnavailable);
-  connection_->send(FrameType::kPing, {});
+  connection_->send(ControlFrameType::kPing, {});
   let_the_loop_run();
   EXPECT_EQ(ends(), 1u);
 }
@@ -145,8 +148,8 @@ TEST_F(Connection, IsQuietAfterClose) {
   ASSERT_TRUE(connection_->start().ok());
   connection_->close();
   connection_->close();
-  (void)send_frame(peer_.get(), FrameType::kPing, {}, connection_deadline(), "test");
-  connection_->send(FrameType::kPing, {});
+  (void)send_frame(peer_.get(), ControlFrameType::kPing, {}, connection_deadline(), "test");
+  connection_->send(ControlFrameType::kPing, {});
   let_the_loop_run();
   EXPECT_EQ(frames(), 0u);
   EXPECT_EQ(ends(), 0u);
@@ -156,7 +159,7 @@ TEST_F(Connection, ClosedInsideACallbackDeliversNothingMore) {
   on_frame_ = [this] { connection_->close(); };
   std::vector<std::byte> bytes;
   for (int i = 0; i < 2; ++i) {
-    const std::vector<std::byte> frame = encode_frame(FrameType::kPing, {});
+    const std::vector<std::byte> frame = encode_frame(ControlFrameType::kPing, {});
     bytes.insert(bytes.end(), frame.begin(), frame.end());
   }
   ASSERT_TRUE(
@@ -177,7 +180,8 @@ TEST_F(Connection, CloseWaitsForARunningCallback) {
     inside.store(false);
   };
   ASSERT_TRUE(connection_->start().ok());
-  ASSERT_TRUE(send_frame(peer_.get(), FrameType::kPing, {}, connection_deadline(), "test").ok());
+  ASSERT_TRUE(
+      send_frame(peer_.get(), ControlFrameType::kPing, {}, connection_deadline(), "test").ok());
   ASSERT_TRUE(soon_enough([&] { return inside.load(); }));
   connection_->close();
   EXPECT_FALSE(inside.load());
@@ -192,14 +196,14 @@ TEST_F(Connection, StandsManyThreadsThatSend) {
     senders.emplace_back([&] {
       for (int j = 0; j < kEach; ++j) {
         const std::string body(static_cast<std::size_t>(j), 's');
-        connection_->send(FrameType::kReply, {body.data(), body.size()});
+        connection_->send(ControlFrameType::kReply, {body.data(), body.size()});
       }
     });
   }
   std::size_t bytes = 0;
   for (int i = 0; i < kThreads * kEach; ++i) {
     const auto frame = receive_frame(peer_.get(), connection_deadline(), "test");
-    ASSERT_TRUE(frame.ok() && frame.value().type == FrameType::kReply);
+    ASSERT_TRUE(frame.ok() && frame.value().type == ControlFrameType::kReply);
     bytes += frame.value().body.size();
   }
   for (std::thread& sender : senders) sender.join();

@@ -16,10 +16,10 @@
 namespace farwrite::device {
 namespace {
 
-using Frames = std::vector<std::pair<FrameType, std::string>>;
+using Frames = std::vector<std::pair<ControlFrameType, std::string>>;
 
 Frames taken;
-void take(FrameType type, ByteView body) {
+void take(ControlFrameType type, ByteView body) {
   taken.emplace_back(type, std::string(reinterpret_cast<const char*>(body.data), body.size));
 }
 
@@ -28,9 +28,9 @@ std::vector<std::byte> some_frames(Frames& expected) {
   for (const std::size_t size :
        {std::size_t{0}, std::size_t{1}, std::size_t{300}, kMaxFrameBytes}) {
     const std::string body(size, 'b');
-    const auto frame = encode_frame(FrameType::kOpen, {body.data(), body.size()});
+    const auto frame = encode_frame(ControlFrameType::kOpen, {body.data(), body.size()});
     bytes.insert(bytes.end(), frame.begin(), frame.end());
-    expected.emplace_back(FrameType::kOpen, body);
+    expected.emplace_back(ControlFrameType::kOpen, body);
   }
   return bytes;
 }
@@ -77,9 +77,9 @@ class Sockets : public ::testing::Test {
 using FrameOnASocket = Sockets;
 
 TEST_F(FrameOnASocket, Arrives) {
-  ASSERT_TRUE(send_frame(left_.get(), FrameType::kWelcome, {"hi", 2}, later_, "test").ok());
+  ASSERT_TRUE(send_frame(left_.get(), ControlFrameType::kWelcome, {"hi", 2}, later_, "test").ok());
   const Frame frame = receive_frame(right_.get(), later_, "test").value();
-  EXPECT_EQ(frame.type, FrameType::kWelcome);
+  EXPECT_EQ(frame.type, ControlFrameType::kWelcome);
   EXPECT_EQ(frame.body, (std::vector<std::byte>{std::byte{'h'}, std::byte{'i'}}));
 }
 
@@ -90,7 +90,7 @@ TEST_F(FrameOnASocket, ThatNeverComesEndsAtTheDeadline) {
 }
 
 TEST_F(FrameOnASocket, ThatIsCutOffIsAnErrorAtEveryLength) {
-  const auto frame = encode_frame(FrameType::kHello, {"body", 4});
+  const auto frame = encode_frame(ControlFrameType::kHello, {"body", 4});
   for (std::size_t length = 0; length < frame.size(); ++length) {
     int pair[2];
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
@@ -112,7 +112,7 @@ TEST_F(FrameOnASocket, ThatIsOversizedIsRefusedWithoutItsBody) {
 
 TEST_F(FrameOnASocket, ToNobodyIsAnErrorAndNoSignal) {
   right_.reset();
-  EXPECT_EQ(send_frame(left_.get(), FrameType::kPing, {}, later_, "test").code(),
+  EXPECT_EQ(send_frame(left_.get(), ControlFrameType::kPing, {}, later_, "test").code(),
             StatusCode::kUnavailable);
 }
 
@@ -120,7 +120,8 @@ TEST_F(FrameOnASocket, ToAPeerThatDoesNotReadEndsAtTheDeadline) {
   const std::string body(kMaxFrameBytes, 'x');
   Status status;
   for (int i = 0; i < 1000 && status.ok(); ++i) {
-    status = send_frame(left_.get(), FrameType::kOpen, {body.data(), body.size()}, soon_, "test");
+    status =
+        send_frame(left_.get(), ControlFrameType::kOpen, {body.data(), body.size()}, soon_, "test");
   }
   EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded) << status.to_string();
 }

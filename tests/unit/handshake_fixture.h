@@ -106,13 +106,13 @@ class Handshake : public ::testing::Test {
         << connected_->status().message();
     EXPECT_EQ(connecting_shm_.alive_links + accepting_shm_.alive_links, 0);
   }
-  void send(FrameType type, const std::vector<std::byte>& body) {
+  void send(ControlFrameType type, const std::vector<std::byte>& body) {
     ASSERT_TRUE(send_frame(connecting_socket_.get(), type, view_of(body), later(), "test").ok());
   }
   Frame receive() { return receive_frame(connecting_socket_.get(), later(), "test").value(); }
   Status refusal() {
     const Frame frame = receive();
-    EXPECT_EQ(frame.type, FrameType::kRefuse);
+    EXPECT_EQ(frame.type, ControlFrameType::kRefuse);
     Status status;
     EXPECT_TRUE(core::status_from_bytes(view_of(frame.body), status).ok());
     return status;
@@ -123,7 +123,7 @@ class Handshake : public ::testing::Test {
   LocalIdentity connecting_, accepting_;
   core::UniqueFd connecting_socket_, accepting_socket_;
   std::thread thread_;
-  std::optional<Result<Introduction>> connected_, accepted_;
+  std::optional<Result<HandshakeResult>> connected_, accepted_;
 };
 
 }  // namespace farwrite::device

@@ -75,8 +75,8 @@ TEST_F(Handshake, RefusesAVersionThatWasNotOffered) {
     HelloReply reply;
     reply.hello = Hello::of(accepting_);
     reply.version = 9;
-    (void)send_frame(accepting_socket_.get(), FrameType::kHelloReply, view_of(reply.to_bytes()),
-                     later(), "test");
+    (void)send_frame(accepting_socket_.get(), ControlFrameType::kHelloReply,
+                     view_of(reply.to_bytes()), later(), "test");
   });
   const auto refused = introduce_connecting(connecting_socket_.get(), connecting_, "127.0.0.1:2222",
                                             later(), &observer_);
@@ -92,13 +92,13 @@ TEST_F(Handshake, MeetsHellosOfEarlierAndOfLaterReleases) {
     const Hello hello = Hello::of(connecting_);
     std::vector<std::byte> bytes = hello.to_bytes();
     bytes.resize(bytes.size() + static_cast<std::size_t>(appended), std::byte{0xee});
-    send(FrameType::kHello, bytes);
+    send(ControlFrameType::kHello, bytes);
     const auto reply = HelloReply::from_bytes(view_of(receive().body)).value();
     const Transcript transcript(hello, reply.hello, "");
     EXPECT_EQ(reply.proof, transcript.accepting_proof);
-    send(FrameType::kProof,
+    send(ControlFrameType::kProof,
          {transcript.connecting_proof.begin(), transcript.connecting_proof.end()});
-    EXPECT_EQ(receive().type, FrameType::kTryFabric);
+    EXPECT_EQ(receive().type, ControlFrameType::kTryFabric);
     connecting_socket_.reset();
     thread_.join();
   }
@@ -149,9 +149,9 @@ TEST_F(Handshake, RefusesItsOwnProofSentBack) {
   start_accepting();
   LocalIdentity stranger = connecting_;
   stranger.token = "a guess";
-  send(FrameType::kHello, Hello::of(stranger).to_bytes());
+  send(ControlFrameType::kHello, Hello::of(stranger).to_bytes());
   const auto reply = HelloReply::from_bytes(view_of(receive().body)).value();
-  send(FrameType::kProof, {reply.proof.begin(), reply.proof.end()});
+  send(ControlFrameType::kProof, {reply.proof.begin(), reply.proof.end()});
   EXPECT_EQ(refusal().code(), StatusCode::kUnauthenticated);
   thread_.join();
   EXPECT_EQ(accepted_->status().code(), StatusCode::kUnauthenticated);
@@ -166,10 +166,11 @@ TEST_F(Handshake, NeverShowsItsProofToAServerWithoutTheToken) {
     HelloReply reply;
     reply.hello = Hello::from_bytes(view_of(frame.body)).value();
     reply.version = reply.hello.versions.max;
-    (void)send_frame(accepting_socket_.get(), FrameType::kHelloReply, view_of(reply.to_bytes()),
-                     later(), "test");
+    (void)send_frame(accepting_socket_.get(), ControlFrameType::kHelloReply,
+                     view_of(reply.to_bytes()), later(), "test");
     const Frame answer = receive_frame(accepting_socket_.get(), later(), "test").value();
-    EXPECT_EQ(answer.type, FrameType::kRefuse) << "the client showed its proof to a stranger";
+    EXPECT_EQ(answer.type, ControlFrameType::kRefuse)
+        << "the client showed its proof to a stranger";
   });
   const auto refused = introduce_connecting(connecting_socket_.get(), connecting_, "127.0.0.1:2222",
                                             later(), &observer_);
@@ -181,19 +182,19 @@ TEST_F(Handshake, RefusesAReplay) {
   connecting_.token = accepting_.token = "secret";
   const Hello hello = Hello::of(connecting_);
   start_accepting();
-  send(FrameType::kHello, hello.to_bytes());
+  send(ControlFrameType::kHello, hello.to_bytes());
   const auto first = HelloReply::from_bytes(view_of(receive().body)).value();
   const core::Digest proof = Transcript(hello, first.hello, "secret").connecting_proof;
-  send(FrameType::kProof, {proof.begin(), proof.end()});
-  ASSERT_EQ(receive().type, FrameType::kTryFabric);
+  send(ControlFrameType::kProof, {proof.begin(), proof.end()});
+  ASSERT_EQ(receive().type, ControlFrameType::kTryFabric);
   connecting_socket_.reset();
   thread_.join();
 
   renew_sockets();
   start_accepting();
-  send(FrameType::kHello, hello.to_bytes());
-  EXPECT_EQ(receive().type, FrameType::kHelloReply);
-  send(FrameType::kProof, {proof.begin(), proof.end()});
+  send(ControlFrameType::kHello, hello.to_bytes());
+  EXPECT_EQ(receive().type, ControlFrameType::kHelloReply);
+  send(ControlFrameType::kProof, {proof.begin(), proof.end()});
   EXPECT_EQ(refusal().code(), StatusCode::kUnauthenticated);
   thread_.join();
 }
@@ -203,12 +204,12 @@ TEST_F(Handshake, RefusesProofsOfAnyOtherLength) {
     renew_sockets();
     start_accepting();
     const Hello hello = Hello::of(connecting_);
-    send(FrameType::kHello, hello.to_bytes());
+    send(ControlFrameType::kHello, hello.to_bytes());
     const auto reply = HelloReply::from_bytes(view_of(receive().body)).value();
     const core::Digest proof = Transcript(hello, reply.hello, "").connecting_proof;
     std::vector<std::byte> bytes(proof.begin(), proof.end());
     bytes.resize(length);
-    send(FrameType::kProof, bytes);
+    send(ControlFrameType::kProof, bytes);
     EXPECT_EQ(refusal().code(), StatusCode::kUnauthenticated) << length;
     thread_.join();
   }
@@ -291,7 +292,7 @@ TEST_F(Handshake, EndsAtItsDeadlineWhenThePeerIsSilent) {
 }
 
 TEST_F(Handshake, TellsThePeerWhenItGivesUpAfterTheFabricWorked) {
-  std::vector<FrameType> heard;
+  std::vector<ControlFrameType> heard;
   std::thread server([&] {
     const Frame frame = receive_frame(accepting_socket_.get(), later(), "test").value();
     const Hello hello = Hello::from_bytes(view_of(frame.body)).value();
@@ -300,10 +301,10 @@ TEST_F(Handshake, TellsThePeerWhenItGivesUpAfterTheFabricWorked) {
     reply.version = reply.hello.versions.max;
     reply.proof = Transcript(hello, reply.hello, "").accepting_proof;
     const TryFabric attempt{FabricKind::kShm, "address"};
-    (void)send_frame(accepting_socket_.get(), FrameType::kHelloReply, view_of(reply.to_bytes()),
-                     later(), "test");
-    (void)send_frame(accepting_socket_.get(), FrameType::kTryFabric, view_of(attempt.to_bytes()),
-                     later(), "test");
+    (void)send_frame(accepting_socket_.get(), ControlFrameType::kHelloReply,
+                     view_of(reply.to_bytes()), later(), "test");
+    (void)send_frame(accepting_socket_.get(), ControlFrameType::kTryFabric,
+                     view_of(attempt.to_bytes()), later(), "test");
     for (auto next = receive_frame(accepting_socket_.get(), later(), "test");
          next.ok() && heard.size() < 4;
          next = receive_frame(accepting_socket_.get(), later(), "test")) {
@@ -316,14 +317,16 @@ TEST_F(Handshake, TellsThePeerWhenItGivesUpAfterTheFabricWorked) {
   connecting_socket_.reset();
   server.join();
   EXPECT_EQ(refused.status().code(), StatusCode::kDeadlineExceeded);
-  EXPECT_EQ(heard, (std::vector<FrameType>{FrameType::kProof, FrameType::kFabricResult,
-                                           FrameType::kRefuse, FrameType::kFin}));
+  EXPECT_EQ(heard, (std::vector<ControlFrameType>{
+                       ControlFrameType::kProof, ControlFrameType::kFabricResult,
+                       ControlFrameType::kRefuse, ControlFrameType::kFin}));
   EXPECT_EQ(connecting_shm_.alive_links, 0);
 }
 
 TEST_F(Handshake, RefusesMessagesOutOfOrder) {
-  for (const FrameType type : {FrameType::kProof, FrameType::kWelcome, FrameType::kLookup,
-                               FrameType::kFabricResult, static_cast<FrameType>(999)}) {
+  for (const ControlFrameType type :
+       {ControlFrameType::kProof, ControlFrameType::kWelcome, ControlFrameType::kLookup,
+        ControlFrameType::kFabricResult, static_cast<ControlFrameType>(999)}) {
     renew_sockets();
     start_accepting();
     send(type, {});
@@ -340,9 +343,10 @@ TEST_F(Handshake, DoesNotTakeAWelcomeWithoutALink) {
     reply.hello = Hello::of(accepting_);
     reply.version = reply.hello.versions.max;
     reply.proof = Transcript(hello, reply.hello, "").accepting_proof;
-    (void)send_frame(accepting_socket_.get(), FrameType::kHelloReply, view_of(reply.to_bytes()),
-                     later(), "test");
-    (void)send_frame(accepting_socket_.get(), FrameType::kWelcome, {"hi", 2}, later(), "test");
+    (void)send_frame(accepting_socket_.get(), ControlFrameType::kHelloReply,
+                     view_of(reply.to_bytes()), later(), "test");
+    (void)send_frame(accepting_socket_.get(), ControlFrameType::kWelcome, {"hi", 2}, later(),
+                     "test");
   });
   const auto refused = introduce_connecting(connecting_socket_.get(), connecting_, "127.0.0.1:2222",
                                             later(), &observer_);

@@ -102,9 +102,9 @@ TEST(Mailbox, IsTheSameMemoryOnBothSides) {
   EXPECT_EQ(peer->view.row(4).open_region.load(), 77U);
   RingProducer producer(peer->view.cells(2), &peer->view.control(2), kSmall.cells);
   RingConsumer consumer(own.view.cells(2), &own.view.control(2), kSmall.cells);
-  ASSERT_EQ(producer.push(RecordKind::kNotification, 5, {}), RingProducer::Outcome::kPushed);
-  Record record;
-  ASSERT_EQ(consumer.pop(record), RingConsumer::Outcome::kRecord);
+  ASSERT_EQ(producer.push(RecordKind::kNotification, 5, {}), RingProducer::PushResult::kPushed);
+  RingRecord record;
+  ASSERT_EQ(consumer.pop(record), RingConsumer::PopResult::kRecord);
   EXPECT_EQ(record.tag, 5U);
 }
 

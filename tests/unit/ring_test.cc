@@ -29,10 +29,10 @@ struct Ring {
 
   // Moves both ends on by `count` cells.
   void advance(std::uint64_t count) {
-    Record record;
+    RingRecord record;
     for (std::uint64_t i = 0; i < count; ++i) {
-      ASSERT_EQ(producer.push(RecordKind::kNotification, 0, {}), RingProducer::Outcome::kPushed);
-      ASSERT_EQ(consumer.pop(record), RingConsumer::Outcome::kRecord);
+      ASSERT_EQ(producer.push(RecordKind::kNotification, 0, {}), RingProducer::PushResult::kPushed);
+      ASSERT_EQ(consumer.pop(record), RingConsumer::PopResult::kRecord);
     }
   }
 
@@ -54,20 +54,20 @@ std::vector<std::byte> make_payload(std::size_t bytes, std::uint32_t seed) {
 void expect_passage(Ring& ring, std::size_t bytes, std::uint32_t tag) {
   const std::vector<std::byte> payload = make_payload(bytes, tag);
   ASSERT_EQ(ring.producer.push(RecordKind::kMessage, tag, {payload.data(), payload.size()}),
-            RingProducer::Outcome::kPushed);
-  Record record;
-  ASSERT_EQ(ring.consumer.pop(record), RingConsumer::Outcome::kRecord);
+            RingProducer::PushResult::kPushed);
+  RingRecord record;
+  ASSERT_EQ(ring.consumer.pop(record), RingConsumer::PopResult::kRecord);
   EXPECT_EQ(record.kind, RecordKind::kMessage);
   EXPECT_EQ(record.tag, tag);
   EXPECT_EQ(record.payload, payload) << bytes << " bytes";
-  EXPECT_EQ(ring.consumer.pop(record), RingConsumer::Outcome::kEmpty);
+  EXPECT_EQ(ring.consumer.pop(record), RingConsumer::PopResult::kEmpty);
 }
 
 TEST(Ring, IsEmptyWhenItsMemoryIsAllZero) {
   Ring ring;
-  Record record;
+  RingRecord record;
   EXPECT_TRUE(ring.consumer.empty());
-  EXPECT_EQ(ring.consumer.pop(record), RingConsumer::Outcome::kEmpty);
+  EXPECT_EQ(ring.consumer.pop(record), RingConsumer::PopResult::kEmpty);
 }
 
 TEST(Ring, CarriesEveryPayloadSizeUpToItsMaximum) {
@@ -92,11 +92,11 @@ TEST(Ring, KeepsTheOrderOfSeveralRecords) {
   for (std::uint32_t tag = 0; tag < 10; ++tag) {
     const std::vector<std::byte> payload = make_payload(tag * 20, tag);
     ASSERT_EQ(ring.producer.push(RecordKind::kMessage, tag, {payload.data(), payload.size()}),
-              RingProducer::Outcome::kPushed);
+              RingProducer::PushResult::kPushed);
   }
-  Record record;
+  RingRecord record;
   for (std::uint32_t tag = 0; tag < 10; ++tag) {
-    ASSERT_EQ(ring.consumer.pop(record), RingConsumer::Outcome::kRecord);
+    ASSERT_EQ(ring.consumer.pop(record), RingConsumer::PopResult::kRecord);
     EXPECT_EQ(record.tag, tag);
     EXPECT_EQ(record.payload, make_payload(tag * 20, tag));
   }
@@ -104,12 +104,12 @@ TEST(Ring, KeepsTheOrderOfSeveralRecords) {
 
 TEST(Ring, CarriesTheHintOfAWriteAndNoneForWhatIsNoWrite) {
   Ring ring;
-  Record record;
+  RingRecord record;
   // More than a lap, so that cells hold hints of earlier records.
   for (std::uint32_t i = 0; i < 200; ++i) {
     ASSERT_EQ(ring.producer.push(i, {i, 64, std::uint64_t{i} << 32}),
-              RingProducer::Outcome::kPushed);
-    ASSERT_EQ(ring.consumer.pop(record), RingConsumer::Outcome::kRecord);
+              RingProducer::PushResult::kPushed);
+    ASSERT_EQ(ring.consumer.pop(record), RingConsumer::PopResult::kRecord);
     EXPECT_EQ(record.kind, RecordKind::kNotification);
     EXPECT_EQ(record.tag, i);
     EXPECT_TRUE(record.payload.empty());
@@ -118,8 +118,8 @@ TEST(Ring, CarriesTheHintOfAWriteAndNoneForWhatIsNoWrite) {
     EXPECT_EQ(record.landing.offset, std::uint64_t{i} << 32);
     const std::vector<std::byte> payload = make_payload(i % 2 * 100, i);
     ASSERT_EQ(ring.producer.push(RecordKind::kMessage, i, {payload.data(), payload.size()}),
-              RingProducer::Outcome::kPushed);
-    ASSERT_EQ(ring.consumer.pop(record), RingConsumer::Outcome::kRecord);
+              RingProducer::PushResult::kPushed);
+    ASSERT_EQ(ring.consumer.pop(record), RingConsumer::PopResult::kRecord);
     EXPECT_EQ(record.landing.bytes, 0U);
   }
 }
@@ -128,8 +128,8 @@ TEST(Ring, TellsHowMuchOfAnAnnouncedWriteIsCopied) {
   Ring ring;
   const auto first = ring.producer.announce({3, 8192, 64});
   ASSERT_TRUE(first);
-  Record record;
-  ASSERT_EQ(ring.consumer.pop(record), RingConsumer::Outcome::kRecord);
+  RingRecord record;
+  ASSERT_EQ(ring.consumer.pop(record), RingConsumer::PopResult::kRecord);
   EXPECT_EQ(record.kind, RecordKind::kCopying);
   EXPECT_EQ(record.tag, *first);
   EXPECT_EQ(record.landing.row, 3U);
@@ -153,18 +153,20 @@ TEST(Ring, AnnouncesNothingWhenItIsFull) {
   EXPECT_FALSE(ring.producer.announce({0, 8192, 0}));
   ring.control.head.store(1000);  // a receiver that lies: the next push says so
   EXPECT_FALSE(ring.producer.announce({0, 8192, 0}));
-  EXPECT_EQ(ring.producer.push(RecordKind::kNotification, 0, {}), RingProducer::Outcome::kCorrupt);
+  EXPECT_EQ(ring.producer.push(RecordKind::kNotification, 0, {}),
+            RingProducer::PushResult::kCorrupt);
 }
 
 TEST(Ring, NeverTakesOldPayloadForARecord) {
   // The stamps of the first laps, learnt from a ring of single cells.
   Ring twin;
   std::vector<std::uint32_t> stamps;
-  Record record;
+  RingRecord record;
   for (std::uint64_t position = 0; position < 256; ++position) {
-    ASSERT_EQ(twin.producer.push(RecordKind::kNotification, 0, {}), RingProducer::Outcome::kPushed);
+    ASSERT_EQ(twin.producer.push(RecordKind::kNotification, 0, {}),
+              RingProducer::PushResult::kPushed);
     stamps.push_back(twin.cells[position % 64].stamp.load());
-    ASSERT_EQ(twin.consumer.pop(record), RingConsumer::Outcome::kRecord);
+    ASSERT_EQ(twin.consumer.pop(record), RingConsumer::PopResult::kRecord);
   }
   // Messages of 16 cells whose payload is, cell by cell, the stamp that comes there one lap later.
   Ring ring;
@@ -175,95 +177,105 @@ TEST(Ring, NeverTakesOldPayloadForARecord) {
                   &stamps[first + cell + 64], sizeof(std::uint32_t));
     }
     ASSERT_EQ(ring.producer.push(RecordKind::kMessage, 1, {payload.data(), payload.size()}),
-              RingProducer::Outcome::kPushed);
-    ASSERT_EQ(ring.consumer.pop(record), RingConsumer::Outcome::kRecord);
+              RingProducer::PushResult::kPushed);
+    ASSERT_EQ(ring.consumer.pop(record), RingConsumer::PopResult::kRecord);
     ASSERT_EQ(record.payload, payload);
   }
   for (std::uint64_t position = 64; position < 128; ++position) {
-    ASSERT_EQ(ring.consumer.pop(record), RingConsumer::Outcome::kEmpty) << "at " << position;
+    ASSERT_EQ(ring.consumer.pop(record), RingConsumer::PopResult::kEmpty) << "at " << position;
     ASSERT_NO_FATAL_FAILURE(ring.advance(1));
   }
 }
 
 TEST(Ring, RefusesARecordWhenFullAndTakesItOnceThereIsRoom) {
   Ring ring;
-  Record record;
+  RingRecord record;
   for (std::uint32_t i = 0; i < 64; ++i) {
-    ASSERT_EQ(ring.producer.push(RecordKind::kNotification, i, {}), RingProducer::Outcome::kPushed);
+    ASSERT_EQ(ring.producer.push(RecordKind::kNotification, i, {}),
+              RingProducer::PushResult::kPushed);
   }
-  EXPECT_EQ(ring.producer.push(RecordKind::kNotification, 64, {}), RingProducer::Outcome::kFull);
-  ASSERT_EQ(ring.consumer.pop(record), RingConsumer::Outcome::kRecord);
-  EXPECT_EQ(ring.producer.push(RecordKind::kNotification, 64, {}), RingProducer::Outcome::kPushed);
+  EXPECT_EQ(ring.producer.push(RecordKind::kNotification, 64, {}), RingProducer::PushResult::kFull);
+  ASSERT_EQ(ring.consumer.pop(record), RingConsumer::PopResult::kRecord);
+  EXPECT_EQ(ring.producer.push(RecordKind::kNotification, 64, {}),
+            RingProducer::PushResult::kPushed);
   for (std::uint32_t tag = 1; tag <= 64; ++tag) {
-    ASSERT_EQ(ring.consumer.pop(record), RingConsumer::Outcome::kRecord);
+    ASSERT_EQ(ring.consumer.pop(record), RingConsumer::PopResult::kRecord);
     EXPECT_EQ(record.tag, tag);
   }
 }
 
 TEST(Ring, WaitsForRoomForAWholeMessage) {
   Ring ring;
-  Record record;
+  RingRecord record;
   for (int i = 0; i < 63; ++i) {
-    ASSERT_EQ(ring.producer.push(RecordKind::kNotification, 0, {}), RingProducer::Outcome::kPushed);
+    ASSERT_EQ(ring.producer.push(RecordKind::kNotification, 0, {}),
+              RingProducer::PushResult::kPushed);
   }
   const std::vector<std::byte> payload = make_payload(kInlinePayload + 1, 3);
   const ByteView two_cells{payload.data(), payload.size()};
-  EXPECT_EQ(ring.producer.push(RecordKind::kMessage, 9, two_cells), RingProducer::Outcome::kFull);
-  ASSERT_EQ(ring.consumer.pop(record), RingConsumer::Outcome::kRecord);
-  EXPECT_EQ(ring.producer.push(RecordKind::kMessage, 9, two_cells), RingProducer::Outcome::kPushed);
+  EXPECT_EQ(ring.producer.push(RecordKind::kMessage, 9, two_cells),
+            RingProducer::PushResult::kFull);
+  ASSERT_EQ(ring.consumer.pop(record), RingConsumer::PopResult::kRecord);
+  EXPECT_EQ(ring.producer.push(RecordKind::kMessage, 9, two_cells),
+            RingProducer::PushResult::kPushed);
 }
 
 TEST(Ring, CallsAHeadThatPassedTheTailCorrupt) {
   Ring ring;
   for (int i = 0; i < 64; ++i) {
-    ASSERT_EQ(ring.producer.push(RecordKind::kNotification, 0, {}), RingProducer::Outcome::kPushed);
+    ASSERT_EQ(ring.producer.push(RecordKind::kNotification, 0, {}),
+              RingProducer::PushResult::kPushed);
   }
   ring.control.head.store(65);
-  EXPECT_EQ(ring.producer.push(RecordKind::kNotification, 0, {}), RingProducer::Outcome::kCorrupt);
+  EXPECT_EQ(ring.producer.push(RecordKind::kNotification, 0, {}),
+            RingProducer::PushResult::kCorrupt);
 }
 
 TEST(Ring, CallsAHeadThatGoesBackCorrupt) {
   Ring ring;
   ASSERT_NO_FATAL_FAILURE(ring.advance(65));  // makes the producer read the head once
   for (int i = 0; i < 63; ++i) {
-    ASSERT_EQ(ring.producer.push(RecordKind::kNotification, 0, {}), RingProducer::Outcome::kPushed);
+    ASSERT_EQ(ring.producer.push(RecordKind::kNotification, 0, {}),
+              RingProducer::PushResult::kPushed);
   }
   ring.control.head.store(1);
-  EXPECT_EQ(ring.producer.push(RecordKind::kNotification, 0, {}), RingProducer::Outcome::kCorrupt);
+  EXPECT_EQ(ring.producer.push(RecordKind::kNotification, 0, {}),
+            RingProducer::PushResult::kCorrupt);
 }
 
 TEST(Ring, RejectsAnUnknownKindOfRecord) {
   for (const std::uint16_t kind : {0, 5, 0xffff}) {
     Ring ring;
-    Record record;
-    ASSERT_EQ(ring.producer.push(RecordKind::kNotification, 0, {}), RingProducer::Outcome::kPushed);
+    RingRecord record;
+    ASSERT_EQ(ring.producer.push(RecordKind::kNotification, 0, {}),
+              RingProducer::PushResult::kPushed);
     ring.cells[0].kind = static_cast<RecordKind>(kind);
-    EXPECT_EQ(ring.consumer.pop(record), RingConsumer::Outcome::kCorrupt) << kind;
+    EXPECT_EQ(ring.consumer.pop(record), RingConsumer::PopResult::kCorrupt) << kind;
   }
 }
 
 TEST(Ring, ARecordMayCarryTheLongestMessageBehindAHeader) {
   Ring ring;
-  Record record;
+  RingRecord record;
   const std::vector<std::byte> payload(max_payload(64) + kRecordHeadroom, std::byte{7});
   ASSERT_EQ(ring.producer.push(RecordKind::kRecord, 4, {payload.data(), payload.size()}),
-            RingProducer::Outcome::kPushed);
-  ASSERT_EQ(ring.consumer.pop(record), RingConsumer::Outcome::kRecord);
+            RingProducer::PushResult::kPushed);
+  ASSERT_EQ(ring.consumer.pop(record), RingConsumer::PopResult::kRecord);
   EXPECT_EQ(record.kind, RecordKind::kRecord);
   EXPECT_EQ(record.payload, payload);
   ASSERT_EQ(ring.producer.push(RecordKind::kRecord, 4, {payload.data(), payload.size()}),
-            RingProducer::Outcome::kPushed);
+            RingProducer::PushResult::kPushed);
   for (Cell& cell : ring.cells) ++cell.length;
-  EXPECT_EQ(ring.consumer.pop(record), RingConsumer::Outcome::kCorrupt);
+  EXPECT_EQ(ring.consumer.pop(record), RingConsumer::PopResult::kCorrupt);
 }
 
 TEST(Ring, RejectsALengthOverItsMaximum) {
   for (const std::uint64_t length : {max_payload(64) + 1, std::uint64_t{0xffffffff}}) {
     Ring ring;
-    Record record;
-    ASSERT_EQ(ring.producer.push(RecordKind::kMessage, 0, {}), RingProducer::Outcome::kPushed);
+    RingRecord record;
+    ASSERT_EQ(ring.producer.push(RecordKind::kMessage, 0, {}), RingProducer::PushResult::kPushed);
     ring.cells[0].length = static_cast<std::uint32_t>(length);
-    EXPECT_EQ(ring.consumer.pop(record), RingConsumer::Outcome::kCorrupt) << length;
+    EXPECT_EQ(ring.consumer.pop(record), RingConsumer::PopResult::kCorrupt) << length;
   }
 }
 
@@ -290,20 +302,20 @@ TEST(Ring, DeliversEveryByteInOrderBetweenTwoThreads) {
     for (std::uint32_t tag = 0; tag < kRecords; ++tag) {
       const std::vector<std::byte> payload = make_payload(size_of(random), tag);
       while (ring.producer.push(RecordKind::kMessage, tag, {payload.data(), payload.size()}) !=
-             RingProducer::Outcome::kPushed) {
+             RingProducer::PushResult::kPushed) {
         std::this_thread::yield();
       }
     }
   });
   std::mt19937 random(7);
-  Record record;
+  RingRecord record;
   std::uint32_t wrong = 0;
   for (std::uint32_t tag = 0; tag < kRecords; ++tag) {
-    RingConsumer::Outcome outcome = RingConsumer::Outcome::kEmpty;
-    while ((outcome = ring.consumer.pop(record)) == RingConsumer::Outcome::kEmpty) {
+    RingConsumer::PopResult popped = RingConsumer::PopResult::kEmpty;
+    while ((popped = ring.consumer.pop(record)) == RingConsumer::PopResult::kEmpty) {
       std::this_thread::yield();
     }
-    const bool right = outcome == RingConsumer::Outcome::kRecord && record.tag == tag &&
+    const bool right = popped == RingConsumer::PopResult::kRecord && record.tag == tag &&
                        record.payload == make_payload(size_of(random), tag);
     wrong += right ? 0 : 1;
   }
@@ -338,9 +350,9 @@ TEST(Ring, LosesNoWakeUp) {
     }
   });
   std::mt19937 random(2);
-  Record record;
+  RingRecord record;
   while (taken.load() < kRounds && !given_up.load()) {
-    if (ring.consumer.pop(record) == RingConsumer::Outcome::kRecord) {
+    if (ring.consumer.pop(record) == RingConsumer::PopResult::kRecord) {
       taken.fetch_add(1);
       continue;
     }

@@ -40,7 +40,7 @@ class ForgedVerbsPeer : public VerbsPair {
     const std::string address = host_b_->fabric->address();
     const auto port = static_cast<std::uint16_t>(std::stoi(address.substr(address.find(' '))));
     peer_->resolve("127.0.0.1", port);
-    for (int i = 0; i < 64; ++i) EXPECT_EQ(peer_->post_receive(&peer_->buffer(kSlotBytes), i), 0);
+    for (int i = 0; i < 64; ++i) EXPECT_EQ(peer_->post_receive(&peer_->buffer(kBounceBytes), i), 0);
     auto parameters = verbs_double::Side::parameters(join);
     EXPECT_EQ(rnic_->connect(peer_->id, &parameters), 0);
     return peer_->event().type;
@@ -83,7 +83,7 @@ class ForgedVerbsPeer : public VerbsPair {
   static HelloMessage hello() {
     HelloMessage message;
     message.credits = 8;
-    message.message_bytes = kSlotBytes;
+    message.message_bytes = kBounceBytes;
     return message;
   }
   Status attached() {
@@ -247,7 +247,7 @@ TEST_F(ForgedVerbsPeer, ThatBreaksTheProtocolPoisonsItsLinkAndNoOther) {
       {message(MessageType::kRevoke, std::vector<std::byte>(4, std::byte{0xff})), "too many"},
       {message(MessageType::kHello, hello().to_bytes()), "a second greeting"},
       {message(MessageType::kProof, proof()), "a second greeting"},
-      {std::vector<std::byte>(kSlotBytes + 1), "longer than the receive"},
+      {std::vector<std::byte>(kBounceBytes + 1), "longer than the receive"},
   };
   for (const auto& [bytes, why] : breakers) {
     SCOPED_TRACE(why);

@@ -28,14 +28,14 @@ TEST(VerbsQueueTest, ALaneIsToldOfManyCompletionsInSmallShares) {
     verbs_double::Side client(rnic, {512, 64, 64}), server(rnic);
     auto queue = CompletionQueue::create(rnic, client.context, 8192).value();
     Counting counting;
-    const CompletionQueue::Place place = queue->add(counting, 512).value();
-    ibv_cq* const own = std::exchange(client.queue, place.queue);
+    const CompletionQueue::QueueShare share = queue->add(counting, 512).value();
+    ibv_cq* const own = std::exchange(client.queue, share.queue);
     verbs_double::connect_sides(client, server);
     client.queue = own;
     auto& from = client.buffer(64);
     auto& to = server.buffer(64);
     for (std::uint32_t i = 0; i < 400; ++i) {
-      ASSERT_EQ(client.post(IBV_WR_RDMA_WRITE, from, 64, &to, CompletionQueue::work_id(place, i)),
+      ASSERT_EQ(client.post(IBV_WR_RDMA_WRITE, from, 64, &to, CompletionQueue::work_id(share, i)),
                 0);
     }
     while (rnic.bytes_moved() < 400 * 64) std::this_thread::yield();
@@ -43,7 +43,7 @@ TEST(VerbsQueueTest, ALaneIsToldOfManyCompletionsInSmallShares) {
     EXPECT_EQ(counting.next, 400U);
     EXPECT_EQ(counting.since, 0U);
     EXPECT_LE(counting.most, 32U);
-    queue->remove(place);
+    queue->remove(share);
     client.close_id();
     queue.reset();
   }

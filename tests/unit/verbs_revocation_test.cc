@@ -233,7 +233,7 @@ TEST(VerbsGrantedRegionsTest, TwoThatTakeTheSameRegionBackAreBothTold) {
     };
     std::thread one([&] { revoke(first); }), other([&] { revoke(second); });
     while (asked == 0 || begun < 2) std::this_thread::yield();
-    EXPECT_EQ(granted.answered(asked), GrantedRegions::Answer::kLast);
+    EXPECT_EQ(granted.answered(asked), GrantedRegions::RevocationAnswer::kLast);
     one.join();
     other.join();
     EXPECT_TRUE(first.ok()) << first.message();

@@ -34,20 +34,20 @@ Result<std::uint64_t> GrantTable::grant(const std::shared_ptr<memory::Segment>& 
   Granted& granted = segments_[segment->id()];
   granted.segment = segment;
   ++granted.regions;
-  if (places_ != nullptr) {
-    places_[row].base.store(region.data, std::memory_order_relaxed);
-    places_[row].bytes.store(region.size, std::memory_order_relaxed);
+  if (ranges_ != nullptr) {
+    ranges_[row].base.store(region.data, std::memory_order_relaxed);
+    ranges_[row].bytes.store(region.size, std::memory_order_relaxed);
   }
   mailbox_.row(row).open_region.store(region_id);
   return key;
 }
 
 void GrantTable::prefetch(const LandingHint& landing) const {
-  if (places_ == nullptr || landing.bytes == 0 || landing.row >= mailbox_.geometry().rows) return;
-  const Place& place = places_[landing.row];
-  const std::uint64_t bytes = place.bytes.load(std::memory_order_relaxed);
+  if (ranges_ == nullptr || landing.bytes == 0 || landing.row >= mailbox_.geometry().rows) return;
+  const RegionRange& range = ranges_[landing.row];
+  const std::uint64_t bytes = range.bytes.load(std::memory_order_relaxed);
   if (landing.offset > bytes || landing.bytes > bytes - landing.offset) return;
-  const std::byte* const first = place.base.load(std::memory_order_relaxed) + landing.offset;
+  const std::byte* const first = range.base.load(std::memory_order_relaxed) + landing.offset;
   for (std::uint64_t at = 0; at < landing.bytes; at += kLine) core::prefetch_for_read(first + at);
 }
 

@@ -33,7 +33,7 @@ struct GrantKey {
 class GrantTable {
  public:
   explicit GrantTable(const MailboxView& mailbox)
-      : mailbox_(mailbox), places_(new (std::nothrow) Place[mailbox.geometry().rows]) {}
+      : mailbox_(mailbox), ranges_(new (std::nothrow) RegionRange[mailbox.geometry().rows]) {}
 
   // `region` is the part of the segment that the peer may write.
   Result<std::uint64_t> grant(const std::shared_ptr<memory::Segment>& segment, ByteView region,
@@ -54,7 +54,7 @@ class GrantTable {
 
  private:
   // Where a row's region lies. Only prefetch() uses it, so it may be out of date.
-  struct Place {
+  struct RegionRange {
     std::atomic<const std::byte*> base{nullptr};
     std::atomic<std::uint64_t> bytes{0};
   };
@@ -62,7 +62,8 @@ class GrantTable {
   bool is_live_locked(std::uint64_t key, std::uint64_t region_id) const FW_REQUIRES(mutex_);
 
   const MailboxView mailbox_;
-  const std::unique_ptr<Place[]> places_;  // by row; without memory for it nothing is fetched early
+  const std::unique_ptr<RegionRange[]>
+      ranges_;  // by row; without memory for it nothing is fetched early
   std::atomic<bool> peer_dead_{false};
   mutable core::Mutex mutex_{core::LockRank::kShmGrants};
   std::uint32_t next_unused_row_ FW_GUARDED_BY(mutex_) = 0;

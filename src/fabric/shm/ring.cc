@@ -34,16 +34,16 @@ void for_each_piece(Cell* cells, std::uint64_t cell_count, std::uint64_t positio
 
 }  // namespace
 
-RingProducer::Outcome RingProducer::make_room(std::uint64_t needed) {
+RingProducer::PushResult RingProducer::make_room(std::uint64_t needed) {
   const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
   if (tail - known_head_ + needed <= cell_count_) [[likely]] {
-    return Outcome::kPushed;
+    return PushResult::kPushed;
   }
   const std::uint64_t head = control_->head.load(std::memory_order_acquire);
   // A head that goes back or passes us cannot come from an honest receiver.
-  if (head < known_head_ || head > tail) return Outcome::kCorrupt;
+  if (head < known_head_ || head > tail) return PushResult::kCorrupt;
   known_head_ = head;
-  return tail - known_head_ + needed > cell_count_ ? Outcome::kFull : Outcome::kPushed;
+  return tail - known_head_ + needed > cell_count_ ? PushResult::kFull : PushResult::kPushed;
 }
 
 void RingProducer::publish(Cell& cell, RecordKind kind, std::uint32_t tag, std::uint64_t length) {
@@ -56,32 +56,33 @@ void RingProducer::publish(Cell& cell, RecordKind kind, std::uint32_t tag, std::
   tail_.store(tail + cells_for(length), std::memory_order_relaxed);
 }
 
-RingProducer::Outcome RingProducer::push(RecordKind kind, std::uint32_t tag, ByteView payload) {
+RingProducer::PushResult RingProducer::push(RecordKind kind, std::uint32_t tag, ByteView payload) {
   if (payload.size == 0) return push_hinted(kind, tag, LandingHint());
-  const Outcome room = make_room(cells_for(payload.size));
-  if (room != Outcome::kPushed) return room;
+  const PushResult room = make_room(cells_for(payload.size));
+  if (room != PushResult::kPushed) return room;
   const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
   for_each_piece(cells_, cell_count_, tail, payload.size,
                  [&](std::byte* to, std::uint64_t offset, std::uint64_t count) {
                    std::memcpy(to, payload.data + offset, count);
                  });
   publish(cells_[tail & (cell_count_ - 1)], kind, tag, payload.size);
-  return Outcome::kPushed;
+  return PushResult::kPushed;
 }
 
-RingProducer::Outcome RingProducer::push_hinted(RecordKind kind, std::uint32_t tag,
-                                                const LandingHint& landing) {
-  const Outcome room = make_room(1);
-  if (room != Outcome::kPushed) return room;
+RingProducer::PushResult RingProducer::push_hinted(RecordKind kind, std::uint32_t tag,
+                                                   const LandingHint& landing) {
+  const PushResult room = make_room(1);
+  if (room != PushResult::kPushed) return room;
   Cell& cell = cells_[tail_.load(std::memory_order_relaxed) & (cell_count_ - 1)];
   std::memcpy(cell.payload, &landing, sizeof(landing));
   publish(cell, kind, tag, 0);
-  return Outcome::kPushed;
+  return PushResult::kPushed;
 }
 
 std::optional<std::uint32_t> RingProducer::announce(const LandingHint& landing) {
   const std::uint32_t number = stamp_of(tail_.load(std::memory_order_relaxed));
-  if (push_hinted(RecordKind::kCopying, number, landing) != Outcome::kPushed) return std::nullopt;
+  if (push_hinted(RecordKind::kCopying, number, landing) != PushResult::kPushed)
+    return std::nullopt;
   return number;
 }
 
@@ -94,25 +95,25 @@ bool RingProducer::take_wake_request() {
   return control_->asleep.exchange(0, std::memory_order_relaxed) != 0;
 }
 
-RingConsumer::Outcome RingConsumer::pop(Record& record) {
-  if (empty()) return Outcome::kEmpty;
+RingConsumer::PopResult RingConsumer::pop(RingRecord& record) {
+  if (empty()) return PopResult::kEmpty;
   const std::uint64_t head = head_.load(std::memory_order_relaxed);
   // One copy, then the checks: the peer can change the original between any two looks.
-  struct Header {
+  struct RingRecordHead {
     RecordKind kind;
     std::uint16_t reserved;
     std::uint32_t tag;
     std::uint32_t length;
   } header;
-  static_assert(sizeof(Header) == offsetof(Cell, payload) - offsetof(Cell, kind));
+  static_assert(sizeof(RingRecordHead) == offsetof(Cell, payload) - offsetof(Cell, kind));
   std::memcpy(&header, &cells_[head & (cell_count_ - 1)].kind, sizeof(header));
   record.kind = header.kind;
   record.tag = header.tag;
   const std::uint64_t length = header.length;
   if (record.kind < RecordKind::kNotification || record.kind > RecordKind::kCopying) {
-    return Outcome::kCorrupt;
+    return PopResult::kCorrupt;
   }
-  if (length > max_payload(record.kind, cell_count_)) return Outcome::kCorrupt;
+  if (length > max_payload(record.kind, cell_count_)) return PopResult::kCorrupt;
   const std::uint64_t taken = cells_for(length);
   record.payload.clear();
   if (length == 0) [[likely]] {
@@ -120,7 +121,7 @@ RingConsumer::Outcome RingConsumer::pop(Record& record) {
   } else {
     record.landing = {};
     const Status room = core::with_memory({}, "a record", [&] { record.payload.resize(length); });
-    if (!room.ok()) return Outcome::kNoMemory;
+    if (!room.ok()) return PopResult::kNoMemory;
     for_each_piece(cells_, cell_count_, head, length,
                    [&](const std::byte* from, std::uint64_t offset, std::uint64_t count) {
                      std::memcpy(record.payload.data() + offset, from, count);
@@ -131,7 +132,7 @@ RingConsumer::Outcome RingConsumer::pop(Record& record) {
   }
   head_.store(head + taken, std::memory_order_relaxed);
   control_->head.store(head + taken, std::memory_order_release);
-  return Outcome::kRecord;
+  return PopResult::kRecord;
 }
 
 bool RingConsumer::empty() const {

@@ -59,7 +59,7 @@ struct LandingHint {
 };
 static_assert(sizeof(LandingHint) <= kInlinePayload);
 
-struct Record {
+struct RingRecord {
   RecordKind kind = RecordKind::kNotification;
   std::uint32_t tag = 0;
   std::vector<std::byte> payload;
@@ -69,14 +69,14 @@ struct Record {
 // The sending end; the caller serializes its threads. `cell_count` is a power of two.
 class RingProducer {
  public:
-  enum class Outcome { kPushed, kFull, kCorrupt };
+  enum class PushResult { kPushed, kFull, kCorrupt };
 
   RingProducer(Cell* cells, LaneControl* control, std::uint32_t cell_count)
       : cells_(cells), control_(control), cell_count_(cell_count) {}
 
-  Outcome push(RecordKind kind, std::uint32_t tag, ByteView payload);
+  PushResult push(RecordKind kind, std::uint32_t tag, ByteView payload);
   // The notification of a write whose bytes have been copied.
-  Outcome push(std::uint32_t tag, const LandingHint& landing) {
+  PushResult push(std::uint32_t tag, const LandingHint& landing) {
     return push_hinted(RecordKind::kNotification, tag, landing);
   }
   // Announces a write that is copied next, if there is room: a receiver that polls then fetches
@@ -97,9 +97,9 @@ class RingProducer {
   bool take_wake_request();
 
  private:
-  Outcome push_hinted(RecordKind kind, std::uint32_t tag, const LandingHint& landing);
+  PushResult push_hinted(RecordKind kind, std::uint32_t tag, const LandingHint& landing);
   // kPushed if `needed` cells are free.
-  Outcome make_room(std::uint64_t needed);
+  PushResult make_room(std::uint64_t needed);
   // Fills a cell's header, and hands the record over.
   void publish(Cell& cell, RecordKind kind, std::uint32_t tag, std::uint64_t length);
 
@@ -114,12 +114,12 @@ class RingProducer {
 // The receiving end; one thread at a time.
 class RingConsumer {
  public:
-  enum class Outcome { kRecord, kEmpty, kCorrupt, kNoMemory };
+  enum class PopResult { kRecord, kEmpty, kCorrupt, kNoMemory };
 
   RingConsumer(Cell* cells, LaneControl* control, std::uint32_t cell_count)
       : cells_(cells), control_(control), cell_count_(cell_count) {}
 
-  Outcome pop(Record& record);
+  PopResult pop(RingRecord& record);
   // Any thread may ask; one that does not pop may miss a record that arrives at the same time.
   bool empty() const;
   void request_wake();

@@ -135,7 +135,7 @@ Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::obtain_locked(
     }
     if (waited && !import.failure.ok()) return import.failure;
     if (import.unmapped.has_value()) {
-      Answer answer = *std::exchange(import.unmapped, std::nullopt);
+      SegmentAnswer answer = *std::exchange(import.unmapped, std::nullopt);
       const bool on_gpu = answer.gpu.has_value();
       auto mapped = map(std::move(answer));
       import.requested = false;
@@ -190,7 +190,7 @@ void SegmentExchange::wait_for_proof_of_death(core::Deadline deadline) {
   lives_on_ = lives_on_ || proof.expired();
 }
 
-Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::map(Answer answer) {
+Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::map(SegmentAnswer answer) {
   const core::Unlock unlocked(mutex_);
   FARWRITE_RETURN_IF_ERROR(answer.refused);
   if (!answer.found) {
@@ -235,7 +235,7 @@ void SegmentExchange::on_readable() {
     return end(Status::error(StatusCode::kProtocolError, {kOpenMemory, peer_, "shm"},
                              kUnknownPacket, "run the same Farwrite release on both sides"));
   }
-  Answer answer;
+  SegmentAnswer answer;
   answer.found = message->found;
   answer.writable = message->writable;
   answer.bytes = message->bytes;
@@ -297,7 +297,7 @@ void SegmentExchange::answer(std::uint32_t segment_id) {
   }
 }
 
-void SegmentExchange::take_answer(std::uint32_t segment_id, Answer answer) {
+void SegmentExchange::take_answer(std::uint32_t segment_id, SegmentAnswer answer) {
   const core::Lock lock(mutex_);
   const auto import = imports_.find(segment_id);
   if (import == imports_.end() || !import->second.requested) return;  // nothing asked

@@ -61,7 +61,7 @@ class SegmentExchange {
   void end(const Status& reason);
   void answer(std::uint32_t segment_id);
   // What the peer says of a segment that it hands over.
-  struct Answer {
+  struct SegmentAnswer {
     bool found = false;
     bool writable = false;
     std::uint64_t bytes = 0;
@@ -69,7 +69,7 @@ class SegmentExchange {
     core::UniqueFd fd;
     Status refused;  // why there is no `fd`
   };
-  void take_answer(std::uint32_t segment_id, Answer answer);
+  void take_answer(std::uint32_t segment_id, SegmentAnswer answer);
 
   struct Import {
     // Null: not mapped, or no longer.
@@ -79,7 +79,8 @@ class SegmentExchange {
 
     std::shared_ptr<memory::MappedSegment> mapped;
     std::weak_ptr<memory::MappedSegment> on_gpu;  // its memory is free once all regions have gone
-    std::optional<Answer> unmapped;  // for the caller to map: the loop must not wait for that
+    std::optional<SegmentAnswer>
+        unmapped;  // for the caller to map: the loop must not wait for that
     Status failure;
     bool requested = false;
     int users = 0;  // calls of obtain() under way
@@ -98,7 +99,7 @@ class SegmentExchange {
 
   // These two release the mutex meanwhile. map(): what the peer has handed over, or that it has
   // nothing.
-  Result<std::shared_ptr<memory::MappedSegment>> map(Answer answer) FW_REQUIRES(mutex_);
+  Result<std::shared_ptr<memory::MappedSegment>> map(SegmentAnswer answer) FW_REQUIRES(mutex_);
   Status request(std::uint32_t segment_id, core::Deadline deadline) FW_REQUIRES(mutex_);
 
   const core::UniqueFd socket_;

@@ -155,7 +155,7 @@ Completion ShmLane::write(const Operation& operation) {
     }
     if (small && outbox_.empty() &&
         producer_.push(operation.tag, {window.row_index, static_cast<std::uint32_t>(bytes),
-                                       operation.offset}) == RingProducer::Outcome::kPushed)
+                                       operation.offset}) == RingProducer::PushResult::kPushed)
         [[likely]] {
       ring_if_asleep();
       copies_.add();
@@ -234,12 +234,12 @@ Completion ShmLane::read(const Operation& operation) {
 Completion ShmLane::push(RecordKind kind, std::uint32_t tag, ByteView payload) {
   core::Lock lock(sending_);
   if (outbox_.empty()) [[likely]] {
-    const RingProducer::Outcome outcome = producer_.push(kind, tag, payload);
-    if (outcome == RingProducer::Outcome::kPushed) [[likely]] {
+    const RingProducer::PushResult pushed = producer_.push(kind, tag, payload);
+    if (pushed == RingProducer::PushResult::kPushed) [[likely]] {
       ring_if_asleep();
       return Completion(Status());
     }
-    if (outcome == RingProducer::Outcome::kCorrupt) {
+    if (pushed == RingProducer::PushResult::kCorrupt) {
       lock.unlock();
       const Status reason = corrupt_ring();
       link_.poison(reason, /*dead=*/false);
@@ -258,11 +258,10 @@ Completion ShmLane::push(RecordKind kind, std::uint32_t tag, ByteView payload) {
 
 bool ShmLane::drain_outbox() {
   std::vector<std::shared_ptr<core::CompletionState>> pushed;
-  RingProducer::Outcome outcome = RingProducer::Outcome::kPushed;
+  RingProducer::PushResult last = RingProducer::PushResult::kPushed;
   const auto goes = [&](const Unsent& record) FW_REQUIRES(sending_) {
-    outcome =
-        producer_.push(record.kind, record.tag, {record.payload.data(), record.payload.size()});
-    return outcome == RingProducer::Outcome::kPushed;
+    last = producer_.push(record.kind, record.tag, {record.payload.data(), record.payload.size()});
+    return last == RingProducer::PushResult::kPushed;
   };
   {
     const core::Lock lock(sending_);
@@ -270,8 +269,8 @@ bool ShmLane::drain_outbox() {
     if (!pushed.empty()) ring_if_asleep();
   }
   for (const auto& completion : pushed) completion->finish(Status());
-  if (outcome == RingProducer::Outcome::kCorrupt) link_.poison(corrupt_ring(), /*dead=*/false);
-  return outcome == RingProducer::Outcome::kFull;
+  if (last == RingProducer::PushResult::kCorrupt) link_.poison(corrupt_ring(), /*dead=*/false);
+  return last == RingProducer::PushResult::kFull;
 }
 
 void ShmLane::ring_if_asleep() {
@@ -288,10 +287,10 @@ Progress ShmLane::poll(EventSink& sink) {
     progress.pending = outbox_waits();
     return progress;
   }
-  Record record;
-  RingConsumer::Outcome outcome = RingConsumer::Outcome::kEmpty;
+  RingRecord record;
+  RingConsumer::PopResult popped = RingConsumer::PopResult::kEmpty;
   while (!corrupt_.load() && progress.delivered < kPollBatch &&
-         (outcome = consumer_.pop(record)) == RingConsumer::Outcome::kRecord) {
+         (popped = consumer_.pop(record)) == RingConsumer::PopResult::kRecord) {
     ++progress.delivered;
     if (record.kind == RecordKind::kCopying) {
       follow(record);
@@ -299,17 +298,14 @@ Progress ShmLane::poll(EventSink& sink) {
     }
     record.landing.bytes = std::min(record.landing.bytes, kHintedBytes);
     link_.grants().prefetch(record.landing);
-    Notification arrival{record.tag, index_, std::move(record.payload), {}};
-    if (record.kind == RecordKind::kRecord) {
-      sink.on_record(std::move(arrival));
-    } else {
-      sink.on_notification(std::move(arrival));
-    }
+    ReceivedNotification received{{record.tag, index_, std::move(record.payload), {}},
+                                  record.kind == RecordKind::kRecord};
+    std::move(received).deliver(sink);
   }
-  const bool refused = outcome == RingConsumer::Outcome::kNoMemory;
-  const bool over = refused || outcome == RingConsumer::Outcome::kCorrupt;
+  const bool refused = popped == RingConsumer::PopResult::kNoMemory;
+  const bool over = refused || popped == RingConsumer::PopResult::kCorrupt;
   if (over) corrupt_.store(true);
-  progress.drained = corrupt_.load() || outcome == RingConsumer::Outcome::kEmpty;
+  progress.drained = corrupt_.load() || popped == RingConsumer::PopResult::kEmpty;
   progress.pending = progress.delivered == kPollBatch;
   // Before another thread may find the lane drained: what is pushed here has ended by then.
   if (!over && outbox_waits() && drain_outbox()) {
@@ -327,7 +323,7 @@ Progress ShmLane::poll(EventSink& sink) {
   return progress;
 }
 
-void ShmLane::follow(const Record& announcement) {
+void ShmLane::follow(const RingRecord& announcement) {
   const LandingHint& landing = announcement.landing;
   if (landing.bytes > kAnnouncedBytes) return;
   std::uint32_t fetched = 0;

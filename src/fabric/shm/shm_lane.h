@@ -81,7 +81,7 @@ class ShmLane final : public Lane {
   void ring_if_asleep() FW_REQUIRES(sending_);
   bool outbox_waits() const FW_NO_THREAD_SAFETY_ANALYSIS { return outbox_.waits(); }
   // Fetches what the peer copies, as it copies it, until another record comes.
-  void follow(const Record& announcement);
+  void follow(const RingRecord& announcement);
   Status corrupt_ring() const;
   Status closed_by_owner() const;
 

@@ -8,7 +8,7 @@ namespace farwrite::fabric::tcp {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x50435446;  // "FTCP"
-enum class Packet : std::uint16_t { kJoin = 1, kJoined = 2 };
+enum class JoinPacket : std::uint16_t { kJoin = 1, kJoined = 2 };
 
 // The devices agreed on a wire version before, over another connection.
 template <typename Message>
@@ -40,7 +40,8 @@ JoinMessage JoinMessage::of(const Secret& secret, std::uint16_t lane, std::uint3
 template <typename Wire>
 void JoinMessage::fields(Wire& wire) {
   constexpr std::string_view kOther = "the connection does not begin with a JOIN";
-  wire(core::constant(kMagic, kOther), core::constant(Packet::kJoin, kOther), lane, lanes, proof);
+  wire(core::constant(kMagic, kOther), core::constant(JoinPacket::kJoin, kOther), lane, lanes,
+       proof);
 }
 
 std::array<std::byte, JoinMessage::kBytes> JoinMessage::to_bytes() const {
@@ -56,7 +57,7 @@ JoinedMessage JoinedMessage::of(const Secret& secret, std::uint16_t lane) {
 template <typename Wire>
 void JoinedMessage::fields(Wire& wire) {
   constexpr std::string_view kOther = "the answer is not a JOINED";
-  wire(core::constant(kMagic, kOther), core::constant(Packet::kJoined, kOther), lane, proof);
+  wire(core::constant(kMagic, kOther), core::constant(JoinPacket::kJoined, kOther), lane, proof);
 }
 
 std::array<std::byte, JoinedMessage::kBytes> JoinedMessage::to_bytes() const {

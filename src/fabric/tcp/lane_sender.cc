@@ -57,7 +57,7 @@ Completion LaneSender::send_locked(const OutgoingFrame& frame, bool copy_payload
     sent = moved.bytes;
     if (sent == header.size() + frame.head.size + frame.payload.size) return Completion(Status());
   }
-  Queued queued;
+  QueuedFrame queued;
   const Status copied =
       core::with_memory({"send", peer_name_, "tcp"}, "what the kernel has no room for", [&] {
         queued.own = bytes_of(frame.header, frame.head, copy_payload ? frame.payload : ByteView());
@@ -86,7 +86,7 @@ Completion LaneSender::notify(const OutgoingFrame& frame) {
   const core::Lock lock(mutex_);
   if (!ended_.ok()) return Completion(ended_);
   if (outbox_.admit(cost(frame.header))) return send_locked(frame, /*copy_payload=*/true);
-  HeldBack held;
+  CreditWaiter held;
   const Status copied = core::with_memory({"send", peer_name_, "tcp"}, "a message that waits", [&] {
     held.bytes = bytes_of(frame.header, {}, frame.payload);
   });
@@ -129,8 +129,8 @@ bool LaneSender::add_credit(std::uint64_t bytes) {
 
 // Moves what there is credit for behind the queue.
 void LaneSender::release_locked() {
-  while (std::optional<HeldBack> held = outbox_.next()) {
-    Queued queued;
+  while (std::optional<CreditWaiter> held = outbox_.next()) {
+    QueuedFrame queued;
     queued.own = std::move(held->bytes);
     queued.completion = std::move(held->completion);
     queue_.push_back(std::move(queued));
@@ -174,7 +174,7 @@ void LaneSender::flush_locked(Finished& finished) {
     }
     std::size_t left = moved.bytes;
     while (!queue_.empty()) {
-      Queued& queued = queue_.front();
+      QueuedFrame& queued = queue_.front();
       const std::size_t unsent = queued.own.size() + queued.payload.size - queued.sent;
       if (unsent > left) {
         queued.sent += left;
@@ -199,7 +199,7 @@ void LaneSender::tell(Finished& finished) {
 
 void LaneSender::end_locked(const Status& reason, Finished& finished) {
   if (ended_.ok()) ended_ = reason;
-  for (Queued& queued : queue_) finished.emplace_back(std::move(queued.completion), ended_);
+  for (QueuedFrame& queued : queue_) finished.emplace_back(std::move(queued.completion), ended_);
   drop_held_back_locked(finished);
   queue_.clear();
   queued_.store(0);
@@ -207,7 +207,7 @@ void LaneSender::end_locked(const Status& reason, Finished& finished) {
 }
 
 void LaneSender::drop_held_back_locked(Finished& finished) {
-  while (std::optional<HeldBack> held = outbox_.drop()) {
+  while (std::optional<CreditWaiter> held = outbox_.drop()) {
     finished.emplace_back(std::move(held->completion), ended_);
   }
 }

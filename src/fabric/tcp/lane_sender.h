@@ -62,7 +62,7 @@ class LaneSender {
   void end(const Status& reason);
 
  private:
-  struct Queued {
+  struct QueuedFrame {
     std::vector<std::byte> own;  // header and whatever was copied
     ByteView payload;
     std::size_t sent = 0;  // of own and payload together
@@ -70,7 +70,7 @@ class LaneSender {
     std::shared_ptr<core::CompletionState> completion;
   };
   // A notification, message or record that waits for credit.
-  struct HeldBack {
+  struct CreditWaiter {
     std::vector<std::byte> bytes;  // header and payload
     std::shared_ptr<core::CompletionState> completion;
   };
@@ -91,9 +91,9 @@ class LaneSender {
   core::ByteStream& stream_;
   const std::string peer_name_;
   core::Mutex mutex_{core::LockRank::kTcpSending};
-  std::deque<Queued> queue_ FW_GUARDED_BY(mutex_);
+  std::deque<QueuedFrame> queue_ FW_GUARDED_BY(mutex_);
   std::atomic<std::size_t> queued_{0};
-  Outbox<HeldBack> outbox_ FW_GUARDED_BY(mutex_);
+  Outbox<CreditWaiter> outbox_ FW_GUARDED_BY(mutex_);
   Status ended_ FW_GUARDED_BY(mutex_);
   bool ending_ FW_GUARDED_BY(mutex_) = false;  // end_behind_queue() was called
   bool sending_ended_ FW_GUARDED_BY(mutex_) =

@@ -21,6 +21,11 @@ constexpr std::uint64_t kCreditPiece = kCreditWindow / 4;
 // Answers that wait for a peer that does not read them; an honest one has fewer under way.
 constexpr std::size_t kMaxQueuedAnswers = 1 << 16;
 
+// In bytes of the peer's credit.
+std::uint64_t cost_of(const ReceivedNotification& received) {
+  return kNotificationCost + received.notification.message.size();
+}
+
 }  // namespace
 
 TcpLane::TcpLane(TcpLink& link, std::uint32_t index, std::unique_ptr<core::ByteStream> stream,
@@ -157,8 +162,8 @@ Progress TcpLane::poll(EventSink& sink) {
     sender_.flush();
   }
   progress.unsent = sender_.has_queue() && !over_.load();
-  progress.drained = (over_.load() || end_seen_) && arrivals_.empty();
-  has_arrivals_.store(!arrivals_.empty());
+  progress.drained = (over_.load() || end_seen_) && received_.empty();
+  has_received_.store(!received_.empty());
   polling_.clear();
   // Who came meanwhile and went to sleep does not know what we left.
   if (contended_.exchange(false)) (void)::eventfd_write(contended_bell_.get(), 1);
@@ -200,16 +205,12 @@ void TcpLane::look() {
 }
 
 void TcpLane::hand_over(EventSink& sink, Progress& progress) {
-  while (!arrivals_.empty() && sink.has_room()) {
-    Arrival arrival = std::move(arrivals_.front());
-    arrivals_.pop_front();
-    owed_credit_ += arrival.cost;
+  while (!received_.empty() && sink.has_room()) {
+    ReceivedNotification received = std::move(received_.front());
+    received_.pop_front();
+    owed_credit_ += cost_of(received);
     ++progress.delivered;
-    if (arrival.is_record) {
-      sink.on_record(std::move(arrival.notification));
-    } else {
-      sink.on_notification(std::move(arrival.notification));
-    }
+    std::move(received).deliver(sink);
   }
   if (owed_credit_ < kCreditPiece || over_.load()) return;
   OutgoingFrame credit;
@@ -234,7 +235,7 @@ Doorbell TcpLane::arm() {
     return doorbell;
   }
   doorbell.ready = more_.load();
-  doorbell.holds = has_arrivals_.load();
+  doorbell.holds = has_received_.load();
   if (over_.load()) return doorbell;  // a descriptor at its end is always readable
   doorbell.fd = stream_->fd();
   doorbell.events = static_cast<short>(POLLIN | (sender_.has_queue() ? POLLOUT : 0));
@@ -308,14 +309,13 @@ Status TcpLane::charge(std::uint64_t cost) {
 }
 
 Status TcpLane::arrive(const FrameHeader& header, std::vector<std::byte>&& message) {
-  Arrival arrival;
-  arrival.notification.tag = header.tag;
-  arrival.notification.lane = index_;
-  arrival.cost = kNotificationCost + message.size();
-  arrival.notification.message = std::move(message);
-  arrival.is_record = header.type == FrameType::kRecord;
-  const Status charged = charge(arrival.cost);
-  arrivals_.push_back(std::move(arrival));
+  ReceivedNotification received;
+  received.notification.tag = header.tag;
+  received.notification.lane = index_;
+  received.notification.message = std::move(message);
+  received.is_record = header.type == FrameType::kRecord;
+  const Status charged = charge(cost_of(received));
+  received_.push_back(std::move(received));
   return charged;
 }
 

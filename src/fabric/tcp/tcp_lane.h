@@ -52,12 +52,6 @@ class TcpLane final : public Lane, private FrameHandler {
   void end(const Status& reason);
 
  private:
-  // A notification that came, and its price.
-  struct Arrival {
-    Notification notification;
-    bool is_record = false;
-    std::uint64_t cost = 0;
-  };
   struct PendingRead {
     MutableByteView destination;
     std::shared_ptr<core::CompletionState> completion;
@@ -108,7 +102,7 @@ class TcpLane final : public Lane, private FrameHandler {
 
   // Held by the one thread that polls; guards what follows.
   std::atomic_flag polling_ = ATOMIC_FLAG_INIT;
-  std::deque<Arrival> arrivals_;
+  std::deque<ReceivedNotification> received_;
   std::uint64_t owed_credit_ = 0;  // taken out by our user, and not given back yet
   std::uint64_t used_credit_ = 0;  // of the peer's window
   Status refused_;                 // the first write we refused since the last flush
@@ -118,7 +112,7 @@ class TcpLane final : public Lane, private FrameHandler {
   // For arm(): what the last poll left.
   std::atomic<bool> over_{false};  // the connection
   std::atomic<bool> more_{false};  // news that the descriptor does not show
-  std::atomic<bool> has_arrivals_{false};
+  std::atomic<bool> has_received_{false};
   std::atomic<bool> contended_{false};  // a thread came while another thread polled
   const core::UniqueFd contended_bell_;
 };

@@ -14,7 +14,7 @@
 namespace farwrite::fabric::verbs {
 namespace {
 
-constexpr std::uint32_t kSendSlots = 32;
+constexpr std::uint32_t kSendBuffers = 32;
 constexpr std::uint8_t kReads = 16;
 
 Status refused(const std::string& device, std::string_view what, int error) {
@@ -95,19 +95,19 @@ void Adapter::choose_limits() {
   const ibv_device_attr& device = address_.limits;
   const auto most_requests = static_cast<std::uint32_t>(std::max(device.max_qp_wr, 64));
   limits_.sends = std::clamp<std::uint32_t>(options_.send_queue_depth, 16, most_requests);
-  limits_.send_slots = std::min(kSendSlots, limits_.sends);
+  limits_.send_buffers = std::min(kSendBuffers, limits_.sends);
   limits_.credits =
       std::clamp<std::uint32_t>(options_.receive_credits, 4, most_requests - kReservedReceives);
   limits_.receives = limits_.credits + kReservedReceives;
-  // A slot or a place in the queue comes back with the next signalled request, so that must come
+  // A buffer and room in the queue come back with the next signalled request, so one must come
   // before they run out.
   limits_.signal_every =
-      std::clamp<std::uint32_t>(options_.signal_every, 1, limits_.send_slots / 2);
+      std::clamp<std::uint32_t>(options_.signal_every, 1, limits_.send_buffers / 2);
   limits_.inline_bytes = options_.inline_bytes;
   // Large enough for a message of ours, and a piece of memory has at most 4 GiB.
-  const std::uint64_t most =
-      std::clamp<std::uint64_t>(address_.max_message_bytes, 2 * kSlotBytes, std::uint64_t{1} << 31);
-  limits_.chunk_bytes = std::clamp<std::uint64_t>(options_.chunk_bytes, 2 * kSlotBytes, most);
+  const std::uint64_t most = std::clamp<std::uint64_t>(address_.max_message_bytes, 2 * kBounceBytes,
+                                                       std::uint64_t{1} << 31);
+  limits_.chunk_bytes = std::clamp<std::uint64_t>(options_.chunk_bytes, 2 * kBounceBytes, most);
   limits_.reads = static_cast<std::uint8_t>(
       std::clamp<int>(std::min(device.max_qp_init_rd_atom, device.max_qp_rd_atom), 1, kReads));
   has_immediate_ = options_.use_immediate && !address_.iwarp;

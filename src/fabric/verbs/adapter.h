@@ -38,10 +38,10 @@ class Domain {
 
 // What queue pairs of this adapter get: the options, cut to what it allows.
 struct LaneLimits {
-  std::uint32_t sends = 0;       // work requests under way
-  std::uint32_t send_slots = 0;  // of them, those that travel from a copy of ours
-  std::uint32_t credits = 0;     // notifications and messages of the peer that we hold
-  std::uint32_t receives = 0;    // credits and kReservedReceives
+  std::uint32_t sends = 0;         // work requests under way
+  std::uint32_t send_buffers = 0;  // of them, those that travel from a copy of ours
+  std::uint32_t credits = 0;       // notifications and messages of the peer that we hold
+  std::uint32_t receives = 0;      // credits and kReservedReceives
   std::uint32_t signal_every = 0;
   std::uint32_t inline_bytes = 0;
   std::uint64_t chunk_bytes = 0;  // of one work request

@@ -155,7 +155,8 @@ CompletionQueue::~CompletionQueue() {
   if (channel_ != nullptr) (void)library_.destroy_comp_channel(channel_);
 }
 
-Result<CompletionQueue::Place> CompletionQueue::add(QueueClient& client, std::uint32_t entries) {
+Result<CompletionQueue::QueueShare> CompletionQueue::add(QueueClient& client,
+                                                         std::uint32_t entries) {
   const core::Lock lock(mutex_);
   const auto most = static_cast<std::uint32_t>(std::min(kEntries, max_entries_));
   auto found = std::find_if(queues_.begin(), queues_.end(),
@@ -167,16 +168,16 @@ Result<CompletionQueue::Place> CompletionQueue::add(QueueClient& client, std::ui
     found = queues_.insert(queues_.end(), queue);
   }
   found->used += entries;
-  const Place place{found->queue, next_client_++, entries};
-  clients_.emplace(place.client, &client);
-  return place;
+  const QueueShare share{found->queue, next_client_++, entries};
+  clients_.emplace(share.client, &client);
+  return share;
 }
 
-void CompletionQueue::remove(const Place& place) {
+void CompletionQueue::remove(const QueueShare& share) {
   const core::Lock lock(mutex_);
-  clients_.erase(place.client);
+  clients_.erase(share.client);
   for (Queue& queue : queues_) {
-    if (queue.queue == place.queue) queue.used -= place.entries;
+    if (queue.queue == share.queue) queue.used -= share.entries;
   }
 }
 

@@ -39,18 +39,18 @@ Status status_of(VerbsLibrary& library, const ibv_wc& completion, std::string_vi
 bool means_peer_gone(ibv_wc_status status);
 
 // An operation that ended, to be told once no lock is held, and memory that it held registered.
-struct Ended {
+struct EndedOperation {
   std::shared_ptr<core::CompletionState> completion;  // may be null
   Status status;
   std::shared_ptr<Registration> registration = nullptr;
 };
-using Finished = std::vector<Ended>;
+using Finished = std::vector<EndedOperation>;
 
 // Memory first: who is told may give it back to the system, and a registration that outlived it
 // would be found under the address of other pages.
 inline void tell(Finished&& finished) {
-  for (Ended& one : finished) one.registration.reset();
-  for (Ended& one : finished) {
+  for (EndedOperation& one : finished) one.registration.reset();
+  for (EndedOperation& one : finished) {
     if (one.completion != nullptr) one.completion->finish(std::move(one.status));
   }
 }
@@ -74,18 +74,18 @@ class CompletionQueue {
   CompletionQueue(const CompletionQueue&) = delete;
   CompletionQueue& operator=(const CompletionQueue&) = delete;
 
-  struct Place {
+  struct QueueShare {
     ibv_cq* queue = nullptr;
     std::uint32_t client = 0;  // in the high half of a wr_id
     std::uint32_t entries = 0;
   };
   // Room for `entries` work requests under way at once. Until remove() the client is called.
-  Result<Place> add(QueueClient& client, std::uint32_t entries);
+  Result<QueueShare> add(QueueClient& client, std::uint32_t entries);
   // When it returns the client is not called and never is again.
-  void remove(const Place& place);
+  void remove(const QueueShare& share);
 
-  static std::uint64_t work_id(const Place& place, std::uint32_t number) {
-    return std::uint64_t{place.client} << 32 | number;
+  static std::uint64_t work_id(const QueueShare& share, std::uint32_t number) {
+    return std::uint64_t{share.client} << 32 | number;
   }
 
   // Takes everything there is and hands it to its lanes. Waits for another thread that does.

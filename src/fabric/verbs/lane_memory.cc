@@ -17,9 +17,9 @@ Result<std::unique_ptr<LaneMemory>> LaneMemory::create(VerbsLibrary& library, ib
                                                        std::uint32_t receives, std::uint32_t sends,
                                                        const std::string& device, bool iwarp) {
   std::unique_ptr<LaneMemory> memory(new LaneMemory(library, receives, sends));
-  const std::size_t slots =
-      (memory->receives_ + memory->sends_) * kSlotBytes + sizeof(std::uint64_t);
-  memory->bytes_ = (slots + kPage - 1) / kPage * kPage + kPage;
+  const std::size_t buffers =
+      (memory->receives_ + memory->sends_) * kBounceBytes + sizeof(std::uint64_t);
+  memory->bytes_ = (buffers + kPage - 1) / kPage * kPage + kPage;
   void* const mapped =
       ::mmap(nullptr, memory->bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) {
@@ -31,8 +31,8 @@ Result<std::unique_ptr<LaneMemory>> LaneMemory::create(VerbsLibrary& library, ib
   (void)::madvise(mapped, memory->bytes_, MADV_DONTFORK);
   // The answers to iWARP's reads come as writes of the peer.
   const unsigned access = IBV_ACCESS_LOCAL_WRITE | (iwarp ? IBV_ACCESS_REMOTE_WRITE : 0);
-  memory->slots_ = library.reg_mr(domain, memory->base_, memory->bytes_ - kPage, access);
-  if (memory->slots_ != nullptr) {
+  memory->buffers_region_ = library.reg_mr(domain, memory->base_, memory->bytes_ - kPage, access);
+  if (memory->buffers_region_ != nullptr) {
     memory->words_region_ =
         library.reg_mr(domain, memory->words_, kPage,
                        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
@@ -41,7 +41,7 @@ Result<std::unique_ptr<LaneMemory>> LaneMemory::create(VerbsLibrary& library, ib
                                              IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
     }
   }
-  if (memory->slots_ != nullptr && memory->words_region_ != nullptr) return memory;
+  if (memory->buffers_region_ != nullptr && memory->words_region_ != nullptr) return memory;
   return Status::system_error(
       StatusCode::kResourceExhausted, {"connect", "", "verbs"},
       device + " does not register a lane's " + std::to_string(memory->bytes_) + " bytes", errno,
@@ -50,7 +50,7 @@ Result<std::unique_ptr<LaneMemory>> LaneMemory::create(VerbsLibrary& library, ib
 
 LaneMemory::~LaneMemory() {
   if (words_region_ != nullptr) (void)library_.dereg_mr(words_region_);
-  if (slots_ != nullptr) (void)library_.dereg_mr(slots_);
+  if (buffers_region_ != nullptr) (void)library_.dereg_mr(buffers_region_);
   if (base_ != nullptr) (void)::munmap(base_, bytes_);
 }
 

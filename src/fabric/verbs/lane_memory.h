@@ -23,16 +23,16 @@ class LaneMemory {
   LaneMemory(const LaneMemory&) = delete;
   LaneMemory& operator=(const LaneMemory&) = delete;
 
-  std::byte* receive_slot(std::uint32_t index) const { return base_ + index * kSlotBytes; }
-  std::byte* send_slot(std::uint32_t index) const {
-    return base_ + (receives_ + index) * kSlotBytes;
+  std::byte* receive_buffer(std::uint32_t index) const { return base_ + index * kBounceBytes; }
+  std::byte* send_buffer(std::uint32_t index) const {
+    return base_ + (receives_ + index) * kBounceBytes;
   }
-  std::uint32_t local_key() const { return slots_->lkey; }
+  std::uint32_t local_key() const { return buffers_region_->lkey; }
   // What the peer's flushes read, or add 0 to; nothing else looks at it.
   std::uint64_t flush_address() const { return reinterpret_cast<std::uintptr_t>(words_); }
   std::uint32_t flush_key() const { return words_region_->rkey; }
   // Where the answer to our own lands.
-  std::byte* flush_answer() const { return base_ + (receives_ + sends_) * kSlotBytes; }
+  std::byte* flush_answer() const { return base_ + (receives_ + sends_) * kBounceBytes; }
 
  private:
   LaneMemory(VerbsLibrary& library, std::uint32_t receives, std::uint32_t sends)
@@ -43,7 +43,7 @@ class LaneMemory {
   std::byte* base_ = nullptr;
   std::size_t bytes_ = 0;
   std::byte* words_ = nullptr;  // a page of its own, because the peer reaches it
-  ibv_mr* slots_ = nullptr;
+  ibv_mr* buffers_region_ = nullptr;
   ibv_mr* words_region_ = nullptr;
 };
 

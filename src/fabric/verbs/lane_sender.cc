@@ -21,7 +21,7 @@ LaneSender::LaneSender(Adapter& adapter, LaneMemory& memory, WorkPlace place)
       requests_(adapter, memory, place_),
       outbox_("verbs", place_.peer) {}
 
-void LaneSender::begin(ibv_qp* pair, const CompletionQueue::Place& queue,
+void LaneSender::begin(ibv_qp* pair, const CompletionQueue::QueueShare& queue,
                        const HelloMessage& peer) {
   const core::Lock lock(mutex_);
   requests_.begin(pair, queue);
@@ -30,8 +30,8 @@ void LaneSender::begin(ibv_qp* pair, const CompletionQueue::Place& queue,
   outbox_.set_credit(peer.credits);
 }
 
-Status LaneSender::send_setup(ibv_qp* pair, const CompletionQueue::Place& queue, MessageType type,
-                              ByteView payload) {
+Status LaneSender::send_setup(ibv_qp* pair, const CompletionQueue::QueueShare& queue,
+                              MessageType type, ByteView payload) {
   {
     const core::Lock lock(mutex_);
     requests_.begin(pair, queue);

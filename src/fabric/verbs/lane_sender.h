@@ -28,9 +28,9 @@ class LaneSender {
   LaneSender(Adapter& adapter, LaneMemory& memory, WorkPlace place);
 
   // The lane is connected: what follows goes out.
-  void begin(ibv_qp* pair, const CompletionQueue::Place& queue, const HelloMessage& peer);
+  void begin(ibv_qp* pair, const CompletionQueue::QueueShare& queue, const HelloMessage& peer);
   // Before that, for the proofs and hellos.
-  Status send_setup(ibv_qp* pair, const CompletionQueue::Place& queue, MessageType type,
+  Status send_setup(ibv_qp* pair, const CompletionQueue::QueueShare& queue, MessageType type,
                     ByteView payload);
 
   // Any operation but a flush, which is of all lanes.

@@ -73,7 +73,7 @@ template <typename Wire>
 void HelloMessage::fields(Wire& wire) {
   wire(credits, message_bytes, flush_address, flush_key, flush_by_atomic, data_in_order);
   wire.require(credits > 0 && credits <= (1U << 20), "an implausible credit");
-  wire.require(message_bytes >= kSlotBytes, "receives that are too short");
+  wire.require(message_bytes >= kBounceBytes, "receives that are too short");
 }
 
 std::vector<std::byte> HelloMessage::to_bytes() const { return core::to_bytes(*this); }

@@ -119,7 +119,7 @@ struct SegmentKey {
 
 // The longest message of a user, and of the device layer with its headroom.
 inline constexpr std::uint64_t kMaxMessageBytes = 8 * 1024;
-inline constexpr std::size_t kSlotBytes = 8 * 1024 + 256;  // of one send or receive buffer
+inline constexpr std::size_t kBounceBytes = 8 * 1024 + 256;  // of one send or receive buffer
 // Receives on top of the credits. Under way at once: four kCredit (each gives back a quarter), one
 // kRevoke, one kRevoked, one kEnd; the rest is for peers that count a little differently.
 inline constexpr std::uint32_t kReservedReceives = 16;

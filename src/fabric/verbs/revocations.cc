@@ -15,22 +15,22 @@ constexpr std::chrono::nanoseconds kLookAround = std::chrono::seconds(1);
 
 void GrantedRegions::add(std::uint64_t region) {
   const core::Lock lock(mutex_);
-  regions_.emplace(region, Stage::kGranted);
+  regions_.emplace(region, RevocationStage::kGranted);
 }
 
 Status GrantedRegions::revoke(std::uint64_t region, core::Deadline deadline) {
   core::Lock lock(mutex_);
   const auto found = regions_.find(region);
   if (found == regions_.end()) return Status();
-  if (found->second == Stage::kGranted && !all_settled_) {
-    found->second = Stage::kWaiting;
+  if (found->second == RevocationStage::kGranted && !all_settled_) {
+    found->second = RevocationStage::kWaiting;
     waiting_.push_back(region);
     ask_next_locked();
   }
   while (!all_settled_) {
     const auto now = regions_.find(region);
     if (now == regions_.end()) return Status();  // another thread waited for the same
-    if (now->second == Stage::kSettled) break;
+    if (now->second == RevocationStage::kSettled) break;
     if (deadline.expired()) {
       return Status::error(StatusCode::kPeerSilent, {"close memory", peer_name_, "verbs"},
                            "the peer has not confirmed that it no longer writes there",
@@ -43,7 +43,7 @@ Status GrantedRegions::revoke(std::uint64_t region, core::Deadline deadline) {
 }
 
 // A region that was settled with all others may have gone meanwhile.
-void GrantedRegions::move_locked(std::uint64_t region, Stage stage) {
+void GrantedRegions::move_locked(std::uint64_t region, RevocationStage stage) {
   const auto found = regions_.find(region);
   if (found != regions_.end()) found->second = stage;
 }
@@ -53,22 +53,22 @@ void GrantedRegions::ask_next_locked() {
   const std::size_t count = std::min(waiting_.size(), kMaxRevokedAtOnce);
   asked_.assign(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(count));
   waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(count));
-  for (const std::uint64_t region : asked_) move_locked(region, Stage::kAsked);
+  for (const std::uint64_t region : asked_) move_locked(region, RevocationStage::kAsked);
   answers_ = lanes_;
   ask_(++number_, asked_);
 }
 
-GrantedRegions::Answer GrantedRegions::answered(std::uint64_t number) {
+GrantedRegions::RevocationAnswer GrantedRegions::answered(std::uint64_t number) {
   {
     const core::Lock lock(mutex_);
-    if (answers_ == 0 || number != number_) return Answer::kUnasked;
-    if (--answers_ > 0) return Answer::kOneOfMany;
-    for (const std::uint64_t region : asked_) move_locked(region, Stage::kSettled);
+    if (answers_ == 0 || number != number_) return RevocationAnswer::kUnasked;
+    if (--answers_ > 0) return RevocationAnswer::kOneOfMany;
+    for (const std::uint64_t region : asked_) move_locked(region, RevocationStage::kSettled);
     asked_.clear();
     ask_next_locked();
   }
   settled_.notify_all();
-  return Answer::kLast;
+  return RevocationAnswer::kLast;
 }
 
 void GrantedRegions::settle_all() {

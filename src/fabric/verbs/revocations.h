@@ -38,14 +38,14 @@ class GrantedRegions {
   // Asks, and waits until it is settled. kPeerSilent when it is not in time; ask again then.
   Status revoke(std::uint64_t region, core::Deadline deadline);
   // One lane's answer. kLast: what was asked is settled. kUnasked: nothing of that number was.
-  enum class Answer : std::uint8_t { kUnasked, kOneOfMany, kLast };
-  Answer answered(std::uint64_t number);
+  enum class RevocationAnswer : std::uint8_t { kUnasked, kOneOfMany, kLast };
+  RevocationAnswer answered(std::uint64_t number);
   // Nothing of the peer lands any more, asked or not.
   void settle_all();
 
  private:
-  enum class Stage : std::uint8_t { kGranted, kWaiting, kAsked, kSettled };
-  void move_locked(std::uint64_t region, Stage stage) FW_REQUIRES(mutex_);
+  enum class RevocationStage : std::uint8_t { kGranted, kWaiting, kAsked, kSettled };
+  void move_locked(std::uint64_t region, RevocationStage stage) FW_REQUIRES(mutex_);
   void ask_next_locked() FW_REQUIRES(mutex_);
 
   const std::string peer_name_;
@@ -53,7 +53,7 @@ class GrantedRegions {
   const Ask ask_;
   core::Mutex mutex_{core::LockRank::kVerbsGrants};
   core::CondVar settled_;
-  std::map<std::uint64_t, Stage> regions_ FW_GUARDED_BY(mutex_);
+  std::map<std::uint64_t, RevocationStage> regions_ FW_GUARDED_BY(mutex_);
   std::deque<std::uint64_t> waiting_ FW_GUARDED_BY(mutex_);
   std::vector<std::uint64_t> asked_ FW_GUARDED_BY(mutex_);  // one kRevoke is under way at a time
   std::uint64_t number_ FW_GUARDED_BY(mutex_) = 0;          // of that one

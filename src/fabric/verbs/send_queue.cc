@@ -21,14 +21,14 @@ ibv_sge piece(const std::byte* data, std::uint64_t bytes, std::uint32_t key) {
 
 SendQueue::SendQueue(Adapter& adapter, LaneMemory& memory, WorkPlace place)
     : adapter_(adapter), memory_(memory), place_(std::move(place)), limits_(adapter.limits()) {
-  for (std::uint32_t slot = 0; slot < limits_.send_slots; ++slot) {
-    free_slots_.push_back(static_cast<int>(slot));
+  for (std::uint32_t buffer = 0; buffer < limits_.send_buffers; ++buffer) {
+    free_buffers_.push_back(static_cast<int>(buffer));
   }
 }
 
-void SendQueue::begin(ibv_qp* pair, const CompletionQueue::Place& queue) {
+void SendQueue::begin(ibv_qp* pair, const CompletionQueue::QueueShare& queue) {
   pair_ = pair;
-  queue_place_ = queue;
+  queue_share_ = queue;
 }
 
 Status SendQueue::refused(std::string_view what, int error) const {
@@ -53,12 +53,12 @@ bool SendQueue::post(Work& work, Finished& finished) {
       request.send_flags |= IBV_SEND_INLINE;
       counters_.inlined.add();
     } else {
-      posted.slot = take_slot({work.own.data(), work.own.size()});
-      if (posted.slot < 0) return false;
+      posted.buffer = take_buffer({work.own.data(), work.own.size()});
+      if (posted.buffer < 0) return false;
     }
-    const std::byte* const data = travels_inline
-                                      ? work.own.data()
-                                      : memory_.send_slot(static_cast<std::uint32_t>(posted.slot));
+    const std::byte* const data =
+        travels_inline ? work.own.data()
+                       : memory_.send_buffer(static_cast<std::uint32_t>(posted.buffer));
     pieces[static_cast<std::size_t>(request.num_sge++)] = piece(data, own, memory_.local_key());
   }
   if (work.source.size > 0) {
@@ -106,10 +106,10 @@ bool SendQueue::post(Work& work, Finished& finished) {
     request.send_flags |= IBV_SEND_SIGNALED;
     unsignalled_ = 0;
   }
-  request.wr_id = CompletionQueue::work_id(queue_place_, next_number_);
+  request.wr_id = CompletionQueue::work_id(queue_share_, next_number_);
   ibv_send_wr* bad = nullptr;
   if (const int error = adapter_.library().post_send(pair_, &request, &bad); error != 0) {
-    if (posted.slot >= 0) free_slots_.push_back(posted.slot);
+    if (posted.buffer >= 0) free_buffers_.push_back(posted.buffer);
     failure_ = refused("post", error);
     cause_ = Cause::kRule;
     failed_.store(true);
@@ -139,17 +139,17 @@ bool SendQueue::end_with_newest(Work& work, const Status& reason) {
   return true;
 }
 
-int SendQueue::take_slot(ByteView bytes) {
-  if (free_slots_.empty()) return -1;
-  const int slot = free_slots_.back();
-  free_slots_.pop_back();
-  std::memcpy(memory_.send_slot(static_cast<std::uint32_t>(slot)), bytes.data, bytes.size);
-  return slot;
+int SendQueue::take_buffer(ByteView bytes) {
+  if (free_buffers_.empty()) return -1;
+  const int buffer = free_buffers_.back();
+  free_buffers_.pop_back();
+  std::memcpy(memory_.send_buffer(static_cast<std::uint32_t>(buffer)), bytes.data, bytes.size);
+  return buffer;
 }
 
 void SendQueue::finish_front(const Status& status, Finished& finished) {
   Posted& posted = under_way_.front();
-  if (posted.slot >= 0) free_slots_.push_back(posted.slot);
+  if (posted.buffer >= 0) free_buffers_.push_back(posted.buffer);
   if (posted.kind == Work::Kind::kFlush) --flushes_;
   if (posted.completion != nullptr || posted.registration != nullptr) {
     finished.push_back({std::move(posted.completion), status.ok() ? posted.outcome : status,

@@ -1,7 +1,7 @@
 // SendQueue: one lane's work requests with the adapter, and their completions.
 //
 // Large sources travel from where they lie, under their registration. Small ones travel inside the
-// work request, or, if their memory is not registered, from a slot of ours (counted as a copy).
+// work request, or, if their memory is not registered, from a buffer of ours (counted as a copy).
 #pragma once
 
 #include <atomic>
@@ -53,7 +53,7 @@ class SendQueue {
   SendQueue(Adapter& adapter, LaneMemory& memory, WorkPlace place);
 
   // Before anything is posted.
-  void begin(ibv_qp* pair, const CompletionQueue::Place& queue);
+  void begin(ibv_qp* pair, const CompletionQueue::QueueShare& queue);
   // The peer's memory is relaxed-ordered: a read flushes nothing there.
   void flush_by_atomic() { flush_by_atomic_ = true; }
   // Gives the adapter the next work request of `work`: a chunk of a large transfer, all of a small
@@ -88,13 +88,13 @@ class SendQueue {
   struct Posted {
     Work::Kind kind = Work::Kind::kWrite;
     bool signalled = false;
-    int slot = -1;
+    int buffer = -1;
     std::shared_ptr<core::CompletionState> completion;
     Status outcome;  // what the completion says if all goes well
     std::shared_ptr<Registration> registration;
   };
 
-  int take_slot(ByteView bytes);
+  int take_buffer(ByteView bytes);
   void finish_front(const Status& status, Finished& finished);
   Status refused(std::string_view what, int error) const;
 
@@ -104,12 +104,12 @@ class SendQueue {
   const LaneLimits limits_;
 
   ibv_qp* pair_ = nullptr;
-  CompletionQueue::Place queue_place_;
+  CompletionQueue::QueueShare queue_share_;
   bool flush_by_atomic_ = false;
   std::deque<Posted> under_way_;
   std::uint32_t next_number_ = 0;  // of the next work request; 31 bits
   std::uint32_t unsignalled_ = 0;
-  std::vector<int> free_slots_;
+  std::vector<int> free_buffers_;
   std::size_t flushes_ = 0;
   Status failure_;
   Cause cause_ = Cause::kNone;

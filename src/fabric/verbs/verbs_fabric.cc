@@ -113,12 +113,12 @@ VerbsFabric::VerbsFabric(core::EventLoop& loop, std::shared_ptr<Adapter> adapter
 
 VerbsFabric::~VerbsFabric() {
   if (watched_) loop_.remove_fd(cm_->fd());
-  std::list<Arrival> arrivals;
+  std::list<ConnectRequest> requests;
   {
     const core::Lock lock(mutex_);
-    arrivals.swap(arrivals_);
+    requests.swap(connect_requests_);
   }
-  for (const Arrival& arrival : arrivals) refuse(arrival.id);
+  for (const ConnectRequest& connect : requests) refuse(connect.id);
   if (listener_ != nullptr) (void)adapter_->library().destroy_id(listener_);
 }
 
@@ -266,18 +266,19 @@ Status VerbsFabric::connect_lane(VerbsLink& link, const AttachRequest& request,
   return LaneGreeting(link, **added, lane, request).exchange();
 }
 
-Result<VerbsFabric::Arrival> VerbsFabric::wait_for_arrival(const AttachRequest& request,
-                                                           std::uint16_t lane) {
+Result<VerbsFabric::ConnectRequest> VerbsFabric::wait_for_connect_request(
+    const AttachRequest& request, std::uint16_t lane) {
   const JoinMessage expected =
       JoinMessage::of(request.secret, lane, static_cast<std::uint16_t>(request.lanes));
   core::Lock lock(mutex_);
   while (true) {
-    const auto found = std::find_if(arrivals_.begin(), arrivals_.end(),
-                                    [&](const Arrival& one) { return one.join == expected; });
-    if (found != arrivals_.end()) {
-      Arrival arrival = *found;
-      arrivals_.erase(found);
-      return arrival;
+    const auto found =
+        std::find_if(connect_requests_.begin(), connect_requests_.end(),
+                     [&](const ConnectRequest& one) { return one.join == expected; });
+    if (found != connect_requests_.end()) {
+      ConnectRequest connect = *found;
+      connect_requests_.erase(found);
+      return connect;
     }
     const bool given_up = request.abandoned && request.abandoned();
     if (given_up || request.deadline.expired()) {
@@ -293,17 +294,17 @@ Result<VerbsFabric::Arrival> VerbsFabric::wait_for_arrival(const AttachRequest& 
 Status VerbsFabric::accept_lane(VerbsLink& link, const AttachRequest& request, std::uint16_t lane) {
   VerbsLibrary& library = adapter_->library();
   const std::string operation = "accept lane " + std::to_string(lane);
-  auto arrival = wait_for_arrival(request, lane);
-  if (!arrival.ok()) return arrival.status();
-  if (const int error = library.migrate_id(arrival->id, link.cm().get()); error != 0) {
-    refuse(arrival->id);
+  auto connect = wait_for_connect_request(request, lane);
+  if (!connect.ok()) return connect.status();
+  if (const int error = library.migrate_id(connect->id, link.cm().get()); error != 0) {
+    refuse(connect->id);
     return refused(operation, request, "rdma_cm does not pass the connection on", error);
   }
-  rdma_cm_id* const id = arrival->id;
+  rdma_cm_id* const id = connect->id;
   auto added = link.add_lane(id);
   if (!added.ok()) return added.status();
   rdma_conn_param parameters = this->parameters(
-      std::min(adapter_->limits().reads, std::max<std::uint8_t>(1, arrival->reads)));
+      std::min(adapter_->limits().reads, std::max<std::uint8_t>(1, connect->reads)));
   if (const int error = library.accept(id, &parameters); error != 0) {
     return refused(operation, request, "rdma_cm does not accept", error);
   }
@@ -329,18 +330,18 @@ void VerbsFabric::on_cm_event() {
         unwanted.push_back(event->id);
       } else {
         const core::Lock lock(mutex_);
-        for (auto one = arrivals_.begin(); one != arrivals_.end();) {
-          const bool drop = one->deadline.expired() || arrivals_.size() >= kMaxWaiting;
+        for (auto one = connect_requests_.begin(); one != connect_requests_.end();) {
+          const bool drop = one->deadline.expired() || connect_requests_.size() >= kMaxWaiting;
           if (drop) unwanted.push_back(one->id);
-          one = drop ? arrivals_.erase(one) : std::next(one);
+          one = drop ? connect_requests_.erase(one) : std::next(one);
         }
-        arrivals_.push_back({event->id, *join, event->responder_resources,
-                             core::Deadline::after(kWaitForHandshake)});
+        connect_requests_.push_back({event->id, *join, event->responder_resources,
+                                     core::Deadline::after(kWaitForHandshake)});
       }
     } else if (event->id != nullptr && event->id != listener_) {
       // It left again before any thread took it; once taken, its events go elsewhere.
       const core::Lock lock(mutex_);
-      std::erase_if(arrivals_, [&](const Arrival& one) {
+      std::erase_if(connect_requests_, [&](const ConnectRequest& one) {
         if (one.id != event->id) return false;
         unwanted.push_back(one.id);
         return true;

@@ -45,7 +45,7 @@ class VerbsFabric final : public Fabric {
 
  private:
   // A connection that has not found its handshake yet.
-  struct Arrival {
+  struct ConnectRequest {
     rdma_cm_id* id = nullptr;
     JoinMessage join;
     std::uint8_t reads = 0;  // that it wants to have under way
@@ -59,7 +59,7 @@ class VerbsFabric final : public Fabric {
   Status connect_lane(VerbsLink& link, const AttachRequest& request, std::uint16_t lane);
   // Waits for the connection that belongs to this handshake.
   Status accept_lane(VerbsLink& link, const AttachRequest& request, std::uint16_t lane);
-  Result<Arrival> wait_for_arrival(const AttachRequest& request, std::uint16_t lane);
+  Result<ConnectRequest> wait_for_connect_request(const AttachRequest& request, std::uint16_t lane);
   // Whether the adapter reads and writes the GPU's memory directly; if not, why.
   Status check_reach(const gpu::Gpu& gpu) const;
   rdma_conn_param parameters(std::uint8_t reads) const;
@@ -74,9 +74,9 @@ class VerbsFabric final : public Fabric {
   rdma_cm_id* listener_ = nullptr;
   bool watched_ = false;
 
-  core::Mutex mutex_{core::LockRank::kVerbsArrivals};
+  core::Mutex mutex_{core::LockRank::kVerbsConnectRequests};
   core::CondVar arrived_;
-  std::list<Arrival> arrivals_ FW_GUARDED_BY(mutex_);  // oldest first
+  std::list<ConnectRequest> connect_requests_ FW_GUARDED_BY(mutex_);  // oldest first
 };
 
 }  // namespace farwrite::fabric::verbs

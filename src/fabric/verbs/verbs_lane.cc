@@ -22,12 +22,12 @@ constexpr std::uint32_t kReceiveBit = 1U << 31;  // of a work request's number
 // The lane whose poll or arm this thread is in: it need not ring itself.
 thread_local const VerbsLane* current = nullptr;
 
-class Current {
+class CurrentLane {
  public:
-  explicit Current(const VerbsLane* lane) : before_(std::exchange(current, lane)) {}
-  ~Current() { current = before_; }
-  Current(const Current&) = delete;
-  Current& operator=(const Current&) = delete;
+  explicit CurrentLane(const VerbsLane* lane) : before_(std::exchange(current, lane)) {}
+  ~CurrentLane() { current = before_; }
+  CurrentLane(const CurrentLane&) = delete;
+  CurrentLane& operator=(const CurrentLane&) = delete;
 
  private:
   const VerbsLane* const before_;
@@ -51,15 +51,15 @@ Status VerbsLane::open(rdma_cm_id* id) {
   id_ = id;
   const LaneLimits& limits = adapter_.limits();
   auto memory =
-      LaneMemory::create(adapter_.library(), adapter_.domain(), limits.receives, limits.send_slots,
-                         adapter_.address().device, adapter_.address().iwarp);
+      LaneMemory::create(adapter_.library(), adapter_.domain(), limits.receives,
+                         limits.send_buffers, adapter_.address().device, adapter_.address().iwarp);
   if (!memory.ok()) return memory.status();
   memory_ = *std::move(memory);
   sender_ = std::make_unique<LaneSender>(adapter_, *memory_, place());
   queue_ = &adapter_.next_queue();
-  auto place = queue_->add(*this, limits.sends + limits.receives);
-  if (!place.ok()) return place.status();
-  queue_place_ = *place;
+  auto share = queue_->add(*this, limits.sends + limits.receives);
+  if (!share.ok()) return share.status();
+  queue_share_ = *share;
   bell_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   sleep_.reset(::epoll_create1(EPOLL_CLOEXEC));
   for (const int fd : {bell_.get(), queue_->fd()}) {
@@ -72,7 +72,7 @@ Status VerbsLane::open(rdma_cm_id* id) {
           "no descriptor for a lane", errno, "raise the limit of open files (ulimit -n)");
     }
   }
-  ibv_qp_init_attr attributes = queue_pair_attributes(limits, queue_place_.queue);
+  ibv_qp_init_attr attributes = queue_pair_attributes(limits, queue_share_.queue);
   if (const int error = adapter_.library().create_qp(id_, adapter_.domain(), &attributes);
       error != 0) {
     return Status::system_error(StatusCode::kResourceExhausted,
@@ -82,7 +82,8 @@ Status VerbsLane::open(rdma_cm_id* id) {
                                 "or receive_credits; `ibv_devinfo -v` shows the adapter's limits");
   }
   const core::Lock lock(mutex_);
-  for (std::uint32_t slot = 0; slot < limits.receives; ++slot) free_receives_.push_back(slot);
+  for (std::uint32_t buffer = 0; buffer < limits.receives; ++buffer)
+    free_receives_.push_back(buffer);
   post_receives_locked();
   return broken_;
 }
@@ -92,11 +93,11 @@ void VerbsLane::post_receives_locked() {
   std::vector<ibv_recv_wr> requests(free_receives_.size());
   std::vector<ibv_sge> pieces(free_receives_.size());
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    const std::uint32_t slot = free_receives_[i];
-    pieces[i] = {reinterpret_cast<std::uintptr_t>(memory_->receive_slot(slot)), kSlotBytes,
+    const std::uint32_t buffer = free_receives_[i];
+    pieces[i] = {reinterpret_cast<std::uintptr_t>(memory_->receive_buffer(buffer)), kBounceBytes,
                  memory_->local_key()};
     requests[i] = {};
-    requests[i].wr_id = CompletionQueue::work_id(queue_place_, kReceiveBit | slot);
+    requests[i].wr_id = CompletionQueue::work_id(queue_share_, kReceiveBit | buffer);
     requests[i].sg_list = &pieces[i];
     requests[i].num_sge = 1;
     requests[i].next = i + 1 < requests.size() ? &requests[i + 1] : nullptr;
@@ -115,7 +116,7 @@ void VerbsLane::post_receives_locked() {
 HelloMessage VerbsLane::hello() const {
   HelloMessage hello;
   hello.credits = adapter_.limits().credits;
-  hello.message_bytes = kSlotBytes;
+  hello.message_bytes = kBounceBytes;
   hello.flush_address = memory_->flush_address();
   hello.flush_key = memory_->flush_key();
   hello.flush_by_atomic = adapter_.relaxed_ordering();
@@ -124,7 +125,7 @@ HelloMessage VerbsLane::hello() const {
 }
 
 Status VerbsLane::send_setup(MessageType type, ByteView payload) {
-  return sender_->send_setup(id_->qp, queue_place_, type, payload);
+  return sender_->send_setup(id_->qp, queue_share_, type, payload);
 }
 
 Result<std::optional<ControlMessage>> VerbsLane::take_control() {
@@ -153,7 +154,7 @@ Status VerbsLane::begin(const HelloMessage& peer) {
                            adapter_.address().device + " has no atomics",
                        "set relaxed_ordering to false at the peer, or use tcp");
   }
-  sender_->begin(id_->qp, queue_place_, peer_);
+  sender_->begin(id_->qp, queue_share_, peer_);
   return Status();
 }
 
@@ -175,7 +176,7 @@ void VerbsLane::on_looked_at() {
   if (current != this) (void)::eventfd_write(bell_.get(), 1);
 }
 
-void VerbsLane::on_received_locked(const ibv_wc& completion, std::uint32_t slot) {
+void VerbsLane::on_received_locked(const ibv_wc& completion, std::uint32_t buffer) {
   if (receives_ > 0) --receives_;
   if (completion.status != IBV_WC_SUCCESS) {
     // Flushed: the connection is over. Anything else is a message that does not fit its buffer.
@@ -184,7 +185,7 @@ void VerbsLane::on_received_locked(const ibv_wc& completion, std::uint32_t slot)
     }
     return;
   }
-  free_receives_.push_back(slot);
+  free_receives_.push_back(buffer);
   if (completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
     Notification notification;
     notification.tag = ntohl(completion.imm_data);
@@ -192,7 +193,7 @@ void VerbsLane::on_received_locked(const ibv_wc& completion, std::uint32_t slot)
     return;
   }
   // Only the adapter writes there, and it has finished.
-  on_message_locked({memory_->receive_slot(slot), completion.byte_len});
+  on_message_locked({memory_->receive_buffer(buffer), completion.byte_len});
 }
 
 void VerbsLane::on_message_locked(ByteView bytes) {
@@ -237,7 +238,7 @@ void VerbsLane::arrive_locked(Notification&& notification, bool is_record) {
                                     core::kBrokenRule));
   }
   notification.lane = index_;
-  arrivals_.push_back({std::move(notification), is_record});
+  received_.push_back({std::move(notification), is_record});
 }
 
 void VerbsLane::break_locked(const Status& reason) {
@@ -252,7 +253,7 @@ Progress VerbsLane::poll(EventSink& sink) {
   Progress progress;
   if (polling_.test_and_set(std::memory_order_acquire)) return progress;
   {
-    const Current mark(this);
+    const CurrentLane mark(this);
     queue_->try_look();
     tell_finished();
     serve_control();
@@ -260,7 +261,7 @@ Progress VerbsLane::poll(EventSink& sink) {
     look_for_end();
     const core::Lock lock(mutex_);
     progress.drained =
-        arrivals_.empty() && (end_seen_ || (nothing_comes_locked() && told_flushed_.load()));
+        received_.empty() && (end_seen_ || (nothing_comes_locked() && told_flushed_.load()));
   }
   polling_.clear();
   return progress;
@@ -301,20 +302,16 @@ void VerbsLane::serve_control() {
 
 void VerbsLane::hand_over(EventSink& sink, Progress& progress) {
   while (sink.has_room()) {
-    Arrival arrival;
+    ReceivedNotification received;
     {
       const core::Lock lock(mutex_);
-      if (arrivals_.empty()) break;
-      arrival = std::move(arrivals_.front());
-      arrivals_.pop_front();
+      if (received_.empty()) break;
+      received = std::move(received_.front());
+      received_.pop_front();
     }
     ++progress.delivered;
     ++owed_;
-    if (arrival.is_record) {
-      sink.on_record(std::move(arrival.notification));
-    } else {
-      sink.on_notification(std::move(arrival.notification));
-    }
+    std::move(received).deliver(sink);
   }
   if (owed_ < std::max<std::uint32_t>(1, adapter_.limits().credits / 4) || over_.load()) return;
   {
@@ -368,7 +365,7 @@ void VerbsLane::look_for_end() {
 }
 
 Doorbell VerbsLane::arm() {
-  const Current mark(this);
+  const CurrentLane mark(this);
   eventfd_t rings = 0;
   (void)::eventfd_read(bell_.get(), &rings);
   queue_->arm();
@@ -376,7 +373,7 @@ Doorbell VerbsLane::arm() {
   Doorbell doorbell;
   doorbell.fd = sleep_.get();
   const core::Lock lock(mutex_);
-  doorbell.holds = !arrivals_.empty();
+  doorbell.holds = !received_.empty();
   const bool news =
       nothing_comes_locked() || (!over_.load() && (!broken_.ok() || sender_->failed()));
   doorbell.ready = !finished_.empty() || !control_.empty() ||
@@ -428,9 +425,9 @@ void VerbsLane::close(const Status& reason) {
   }
   if (sender_ != nullptr) sender_->end(reason);
   if (id_->qp != nullptr) adapter_.library().destroy_qp(id_);
-  if (queue_place_.client != 0) {
+  if (queue_share_.client != 0) {
     queue_->look();  // what it still holds of this lane would take others' room
-    queue_->remove(queue_place_);
+    queue_->remove(queue_share_);
   }
   if (sender_ != nullptr) sender_->settle(reason);
   tell_finished();

@@ -60,21 +60,15 @@ class VerbsLane final : public Lane, private QueueClient {
   void close(const Status& reason);
 
  private:
-  // A notification that came.
-  struct Arrival {
-    Notification notification;
-    bool is_record = false;
-  };
-
   // QueueClient.
   void on_work(const ibv_wc& completion, std::uint32_t number) override;
   void on_looked_at() override;
 
-  void on_received_locked(const ibv_wc& completion, std::uint32_t slot) FW_REQUIRES(mutex_);
+  void on_received_locked(const ibv_wc& completion, std::uint32_t buffer) FW_REQUIRES(mutex_);
   void on_message_locked(ByteView bytes) FW_REQUIRES(mutex_);
   void arrive_locked(Notification&& notification, bool is_record) FW_REQUIRES(mutex_);
   void break_locked(const Status& reason) FW_REQUIRES(mutex_);
-  // Gives slots back to the adapter, in one call.
+  // Gives buffers back to the adapter, in one call.
   void post_receives_locked() FW_REQUIRES(mutex_);
   void tell_finished();
   void serve_control();
@@ -89,19 +83,19 @@ class VerbsLane final : public Lane, private QueueClient {
   std::unique_ptr<LaneMemory> memory_;
   std::unique_ptr<LaneSender> sender_;
   CompletionQueue* queue_ = nullptr;
-  CompletionQueue::Place queue_place_;
+  CompletionQueue::QueueShare queue_share_;
   core::UniqueFd bell_;   // eventfd: another thread's look brought us something
   core::UniqueFd sleep_;  // epoll: the bell, and the completion queue's channel
   HelloMessage peer_;
 
   mutable core::Mutex mutex_{core::LockRank::kVerbsLane};
-  std::deque<Arrival> arrivals_ FW_GUARDED_BY(mutex_);
+  std::deque<ReceivedNotification> received_ FW_GUARDED_BY(mutex_);
   std::deque<ControlMessage> control_ FW_GUARDED_BY(mutex_);
   Finished finished_ FW_GUARDED_BY(mutex_);  // told by who polls this lane, with no lock held
   std::vector<std::uint32_t> free_receives_
-      FW_GUARDED_BY(mutex_);                          // slots that the adapter does not have
+      FW_GUARDED_BY(mutex_);                          // buffers that the adapter does not have
   std::uint32_t receives_ FW_GUARDED_BY(mutex_) = 0;  // that it has
-  std::uint32_t unpaid_ FW_GUARDED_BY(mutex_) = 0;  // arrivals that the peer has no credit back for
+  std::uint32_t unpaid_ FW_GUARDED_BY(mutex_) = 0;    // received, and the peer has no credit back
   bool end_seen_ FW_GUARDED_BY(mutex_) = false;
   Status broken_ FW_GUARDED_BY(mutex_);  // the peer broke a rule
 

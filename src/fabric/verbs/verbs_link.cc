@@ -125,12 +125,13 @@ Status VerbsLink::take_revoke(std::uint64_t number, ByteView bytes) {
 }
 
 Status VerbsLink::take_revoked(std::uint64_t number) {
-  const GrantedRegions::Answer answer = granted_.answered(number);
-  if (answer == GrantedRegions::Answer::kUnasked) {
+  const GrantedRegions::RevocationAnswer answer = granted_.answered(number);
+  if (answer == GrantedRegions::RevocationAnswer::kUnasked) {
     return error(StatusCode::kProtocolError, "read from the peer",
                  "the peer answers a revocation that was not requested", core::kBrokenRule);
   }
-  if (answer == GrantedRegions::Answer::kLast && observer_ != nullptr) observer_->on_revoked();
+  if (answer == GrantedRegions::RevocationAnswer::kLast && observer_ != nullptr)
+    observer_->on_revoked();
   return Status();
 }
 

@@ -14,7 +14,7 @@ namespace farwrite::plugin {
 // Appends the message to `text`.
 template <typename Message>
 void append_record(const Message& message, std::string* text) {
-  struct Sink {
+  struct TextSink {
     std::string* text;
     void bytes(ByteView raw) { text->append(reinterpret_cast<const char*>(raw.data), raw.size); }
   } sink{text};

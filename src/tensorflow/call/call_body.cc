@@ -77,7 +77,7 @@ absl::Status send_call(PeerProcess& peer, fw_device* device, CallMessage message
   }
   if (!peer.takes(inside.size()) || body.bytes == 0) message.inside = {};
   void* memory = nullptr;
-  auto lent = std::make_unique<Lent>();
+  auto lent = std::make_unique<LentTensor>();
   lent->copy = stage_room(device, message.lent_bytes(), &memory);
   if (lent->copy == nullptr) {
     return absl::ResourceExhaustedError("Farwrite: no registered memory for the " +
@@ -126,7 +126,7 @@ void ArrivedCall::see(const Schedule& schedule, std::function<bool()> given_up,
     seen(absl::OkStatus());
     return;
   }
-  const auto arrival = std::make_shared<Arrival>();
+  const auto arrival = std::make_shared<ArrivedTensor>();
   arrival->kind = PushKind::kAlias;
   arrival->dtype = tf::DT_UINT8;
   arrival->shape = tf::TensorShape({static_cast<std::int64_t>(bytes)});
@@ -137,7 +137,7 @@ void ArrivedCall::see(const Schedule& schedule, std::function<bool()> given_up,
   is_own_ = must_fetch(*arrival);
   if (is_own_) {
     fetch(std::move(*arrival), tf::cpu_allocator(),
-          [this, schedule, seen = std::move(seen)](absl::Status status, Arrival fetched) {
+          [this, schedule, seen = std::move(seen)](absl::Status status, ArrivedTensor fetched) {
             seen_ = std::move(fetched.tensor);
             schedule([seen, status = std::move(status)] { seen(status); });
           });

@@ -9,7 +9,7 @@
 namespace farwrite::plugin {
 
 bool CallClient::begin(Call call, const CallBody& body) {
-  const auto begun = std::make_shared<Pending>(std::move(call));
+  const auto begun = std::make_shared<PendingCall>(std::move(call));
   CallMessage message;
   message.method = begun->method;
   message.server = begun->server;
@@ -48,7 +48,7 @@ void CallClient::end_soon(CallRef call, absl::Status status) {
       [call = std::move(call), status = std::move(status)] { call->done(status, nullptr); });
 }
 
-void CallClient::tell_cancelled(Number number, const Pending& call) {
+void CallClient::tell_cancelled(Number number, const PendingCall& call) {
   CallMessage message;
   message.kind = CallKind::kCancel;
   message.method = call.method;

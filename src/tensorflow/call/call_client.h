@@ -48,16 +48,16 @@ class CallClient {
   void peer_ended(const PeerProcess* peer, const absl::Status& status);
 
  private:
-  struct Pending : Call {
-    explicit Pending(Call call) : Call(std::move(call)) {}
+  struct PendingCall : Call {
+    explicit PendingCall(Call call) : Call(std::move(call)) {}
     std::atomic<bool> over{false};
     std::atomic<bool> cancelled{false};
   };
-  using CallRef = std::shared_ptr<Pending>;
+  using CallRef = std::shared_ptr<PendingCall>;
 
   // Null if it has ended.
   CallRef take(Number number);
-  void tell_cancelled(Number number, const Pending& call);
+  void tell_cancelled(Number number, const PendingCall& call);
   static void end_soon(CallRef call, absl::Status status);
 
   fw_device* const device_;

@@ -41,7 +41,7 @@ absl::Status another_start(const Route& route) {
       " is not the one that joined the collective's group; it was probably restarted");
 }
 
-CollectiveAccess::CollectiveAccess(const Server& server, std::int64_t step_id)
+CollectiveAccess::CollectiveAccess(const CollectiveServer& server, std::int64_t step_id)
     : Base(server.devices, server.resolver, server.work_queue, server.cache.get(), step_id,
            server.task),
       rendezvous_(server.rendezvous),
@@ -92,7 +92,7 @@ void CollectiveAccess::PostToPeer(const std::string& peer_device, const std::str
     by_stock(done);
     return;
   }
-  CollectivePost::Outgoing outgoing;
+  CollectivePost::PostedTensor outgoing;
   outgoing.peers = &rendezvous_->peers();
   outgoing.step = step_id_;
   outgoing.sender = rendezvous_->server();
@@ -135,7 +135,7 @@ void CollectiveAccess::RecvFromPeer(const std::string& peer_device, const std::s
     done(known);
     return;
   }
-  CollectiveReceive::Incoming incoming;
+  CollectiveReceive::AwaitedTensor incoming;
   incoming.arrivals = &rendezvous_->arrivals();
   incoming.step = {collective_space(rendezvous_->server()), step_id_};
   incoming.key = place(peer_device, to_device->name(), key);

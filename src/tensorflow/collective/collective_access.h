@@ -22,7 +22,7 @@ absl::Status another_start(const Route& route);
 class CollectiveAccess final : public tensorflow::CollectiveRemoteAccessDistributed {
  public:
   // What all steps of a server share.
-  struct Server {
+  struct CollectiveServer {
     RendezvousMgr* rendezvous = nullptr;
     const tensorflow::DeviceMgr* devices = nullptr;
     tensorflow::DeviceResolverInterface* resolver = nullptr;
@@ -31,7 +31,7 @@ class CollectiveAccess final : public tensorflow::CollectiveRemoteAccessDistribu
     std::string task;
   };
 
-  CollectiveAccess(const Server& server, std::int64_t step_id);
+  CollectiveAccess(const CollectiveServer& server, std::int64_t step_id);
 
   void PostToPeer(const std::string& peer_device, const std::string& peer_task,
                   const std::string& key, tensorflow::Device* from_device,

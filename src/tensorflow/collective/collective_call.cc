@@ -19,7 +19,7 @@ CollectiveCall::CollectiveCall(tf::CancellationManager* abortion,
 void CollectiveCall::watch() {
   // The thread that cancels meanwhile waits in unwatch(), and so does `done`.
   const core::Lock lock(mutex_);
-  for (Watch& watch : watches_) {
+  for (CancellationHook& watch : watches_) {
     if (watch.manager == nullptr) continue;
     const tf::CancellationToken token = watch.manager->get_cancellation_token();
     const bool watched = watch.manager->RegisterCallback(token, [self = shared_from_this()] {
@@ -35,7 +35,7 @@ void CollectiveCall::watch() {
 
 void CollectiveCall::unwatch() {
   const core::Lock lock(mutex_);
-  for (Watch& watch : watches_) {
+  for (CancellationHook& watch : watches_) {
     if (watch.token == tf::CancellationManager::kInvalidToken) continue;
     // Does not wait for a callback that runs: it may be the one that ended the call.
     watch.manager->TryDeregisterCallback(watch.token);

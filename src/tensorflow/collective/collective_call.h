@@ -41,7 +41,7 @@ class CollectiveCall : public std::enable_shared_from_this<CollectiveCall> {
   virtual void ended(const absl::Status& status) = 0;
 
  private:
-  struct Watch {
+  struct CancellationHook {
     tensorflow::CancellationManager* manager = nullptr;
     tensorflow::CancellationToken token = tensorflow::CancellationManager::kInvalidToken;
   };
@@ -52,7 +52,7 @@ class CollectiveCall : public std::enable_shared_from_this<CollectiveCall> {
   std::atomic<bool> settled_{false};
   tensorflow::StatusCallback done_;
   core::Mutex mutex_;
-  std::array<Watch, 2> watches_ FW_GUARDED_BY(mutex_);
+  std::array<CancellationHook, 2> watches_ FW_GUARDED_BY(mutex_);
 };
 
 }  // namespace farwrite::plugin

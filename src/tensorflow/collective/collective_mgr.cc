@@ -26,7 +26,7 @@ class CollectiveMgr final : public tf::RpcCollectiveExecutorMgr {
                 std::unique_ptr<tf::DeviceResolverDistributed> device_resolver,
                 std::unique_ptr<tf::CollectiveParamResolverDistributed> param_resolver,
                 std::unique_ptr<tf::NcclCommunicatorInterface> nccl,
-                CollectiveAccess::Server server)
+                CollectiveAccess::CollectiveServer server)
       : tf::RpcCollectiveExecutorMgr(config, server.devices, std::move(device_resolver),
                                      std::move(param_resolver), std::move(nccl), server.cache.get(),
                                      server.task),
@@ -49,7 +49,7 @@ class CollectiveMgr final : public tf::RpcCollectiveExecutorMgr {
   }
 
  private:
-  CollectiveAccess::Server server_;
+  CollectiveAccess::CollectiveServer server_;
 };
 
 }  // namespace
@@ -57,7 +57,7 @@ class CollectiveMgr final : public tf::RpcCollectiveExecutorMgr {
 std::unique_ptr<tf::CollectiveExecutorMgrInterface> make_collective_mgr(
     const tf::ConfigProto& config, const tf::DeviceMgr& devices, RendezvousMgr* rendezvous,
     std::shared_ptr<tf::WorkerCacheInterface> cache) {
-  CollectiveAccess::Server server;
+  CollectiveAccess::CollectiveServer server;
   server.rendezvous = rendezvous;
   server.devices = &devices;
   server.cache = std::move(cache);

@@ -33,7 +33,7 @@ std::string withdrawal(const PushMessage& pushed) {
 
 CollectivePost::CollectivePost(tf::CancellationManager* abortion,
                                tf::CancellationManager* cancellation, tf::StatusCallback done,
-                               Outgoing outgoing)
+                               PostedTensor outgoing)
     : CollectiveCall(abortion, cancellation, std::move(done)),
       peers_(*outgoing.peers),
       key_(std::move(outgoing.key)),
@@ -87,10 +87,10 @@ absl::Status CollectivePost::push(const Route& route) {
     message_.payload = {data, bytes};
     const void* const receipt = peers_.receipt();
     if (receipt == nullptr) return absl::ResourceExhaustedError("Farwrite: no registered memory");
-    status = lend(receipt, Peers::kReceiptBytes, std::make_unique<Lent>());
+    status = lend(receipt, Peers::kReceiptBytes, std::make_unique<LentTensor>());
   } else {
     message_.kind = PushKind::kAlias;
-    auto lent = std::make_unique<Lent>();
+    auto lent = std::make_unique<LentTensor>();
     const void* memory = data;
     if (fw_device_contains(peers_.device(), data) != 0) {
       lent->tensor = tensor_;
@@ -122,7 +122,7 @@ absl::Status CollectivePost::push(const Route& route) {
 }
 
 absl::Status CollectivePost::lend(const void* data, std::uint64_t bytes,
-                                  std::unique_ptr<Lent> lent) {
+                                  std::unique_ptr<LentTensor> lent) {
   auto self = std::static_pointer_cast<CollectivePost>(shared_from_this());
   lent->on_return = [self = std::move(self), process = process_] {
     // A lease ends by its receiver's death, too.

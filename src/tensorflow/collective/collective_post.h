@@ -21,7 +21,7 @@ namespace farwrite::plugin {
 
 class CollectivePost final : public CollectiveCall {
  public:
-  struct Outgoing {
+  struct PostedTensor {
     Peers* peers = nullptr;
     std::int64_t step = 0;
     std::uint64_t sender = 0;  // own server's incarnation
@@ -32,7 +32,7 @@ class CollectivePost final : public CollectiveCall {
 
   CollectivePost(tensorflow::CancellationManager* abortion,
                  tensorflow::CancellationManager* cancellation, tensorflow::StatusCallback done,
-                 Outgoing outgoing);
+                 PostedTensor outgoing);
 
   // `expected` is the receiving server's incarnation as the group knows it, 0 if it does not.
   void route_resolved(const Route& route, std::uint64_t expected);
@@ -41,7 +41,7 @@ class CollectivePost final : public CollectiveCall {
   void ended(const absl::Status& status) override;
   void by_stock();
   absl::Status push(const Route& route);
-  absl::Status lend(const void* data, std::uint64_t bytes, std::unique_ptr<Lent> lent)
+  absl::Status lend(const void* data, std::uint64_t bytes, std::unique_ptr<LentTensor> lent)
       FW_REQUIRES(mutex_);
   void pull(const Route& route);
 

@@ -28,7 +28,7 @@ constexpr std::chrono::milliseconds kAskAfter(100);
 
 CollectiveReceive::CollectiveReceive(tf::CancellationManager* abortion,
                                      tf::CancellationManager* cancellation, tf::StatusCallback done,
-                                     Incoming incoming)
+                                     AwaitedTensor incoming)
     : CollectiveCall(abortion, cancellation, std::move(done)),
       arrivals_(*incoming.arrivals),
       step_(incoming.step),
@@ -103,8 +103,8 @@ void CollectiveReceive::ask_soon() {
       });
 }
 
-void CollectiveReceive::deliver(Arrival arrival) {
-  WorkQueue::of_process().submit([self = self(), taken = std::make_shared<Arrival>(std::move(
+void CollectiveReceive::deliver(ArrivedTensor arrival) {
+  WorkQueue::of_process().submit([self = self(), taken = std::make_shared<ArrivedTensor>(std::move(
                                                      arrival))] { self->take(std::move(*taken)); });
 }
 
@@ -115,7 +115,7 @@ void CollectiveReceive::pull() {
   by_stock_(done);
 }
 
-void CollectiveReceive::take(Arrival arrival) {
+void CollectiveReceive::take(ArrivedTensor arrival) {
   if (arrival.kind == PushKind::kPull) {
     pull();
     return;
@@ -134,21 +134,23 @@ void CollectiveReceive::take(Arrival arrival) {
     return;
   }
   if (arrival.kind == PushKind::kAlias && must_fetch(arrival)) {
-    fetch_into(std::move(arrival), destination, [self = self()](absl::Status status, Arrival read) {
-      {
-        Transfer transfer(Transfer::Kind::kRecvBuf, self->step_.step, self->key_, self->started_);
-        transfer.sent_at(read.sent);
-        if (status.ok()) transfer.went(read.way, self->fabric_, read.tensor_bytes);
-      }
-      read.tensor = tf::Tensor();
-      self->settle(status);
-    });
+    fetch_into(std::move(arrival), destination,
+               [self = self()](absl::Status status, ArrivedTensor read) {
+                 {
+                   Transfer transfer(Transfer::Kind::kRecvBuf, self->step_.step, self->key_,
+                                     self->started_);
+                   transfer.sent_at(read.sent);
+                   if (status.ok()) transfer.went(read.way, self->fabric_, read.tensor_bytes);
+                 }
+                 read.tensor = tf::Tensor();
+                 self->settle(status);
+               });
     return;
   }
   if (arrival.kind == PushKind::kAlias && !ready(arrival)) {
     // The first view of a segment waits for the peer, which may be silent: on a thread of its own,
     // and the step can be aborted meanwhile.
-    const auto waiting = std::make_shared<Arrival>(std::move(arrival));
+    const auto waiting = std::make_shared<ArrivedTensor>(std::move(arrival));
     tf::Env::Default()->SchedClosure([self = self(), waiting, destination] {
       const absl::Status ready = wait_until_ready(*waiting, [&self] { return self->settled(); });
       self->settle(ready.ok() ? self->copy(std::move(*waiting), destination) : ready);
@@ -159,7 +161,7 @@ void CollectiveReceive::take(Arrival arrival) {
   settle_here(status);
 }
 
-absl::Status CollectiveReceive::copy(Arrival arrival, tf::Tensor destination) {
+absl::Status CollectiveReceive::copy(ArrivedTensor arrival, tf::Tensor destination) {
   const std::uint64_t bytes = arrival.tensor_bytes;
   Transfer transfer(Transfer::Kind::kRecvBuf, step_.step, key_, started_);
   transfer.sent_at(arrival.sent);

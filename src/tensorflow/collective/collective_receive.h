@@ -18,7 +18,7 @@ namespace farwrite::plugin {
 // aborted meanwhile.
 class CollectiveReceive final : public CollectiveCall, public Waiter {
  public:
-  struct Incoming {
+  struct AwaitedTensor {
     ArrivalTable* arrivals = nullptr;
     StepId step;  // of collective_space()
     std::string key;
@@ -31,14 +31,14 @@ class CollectiveReceive final : public CollectiveCall, public Waiter {
 
   CollectiveReceive(tensorflow::CancellationManager* abortion,
                     tensorflow::CancellationManager* cancellation, tensorflow::StatusCallback done,
-                    Incoming incoming);
+                    AwaitedTensor incoming);
 
   // `expected` is the sending server's incarnation as the group knows it, 0 if it does not.
   // `first`: of all that the step's collectives receive from the task.
   void begin(const std::shared_ptr<Route>& route, std::uint64_t expected, bool first);
 
   // Waiter.
-  void deliver(Arrival arrival) override;
+  void deliver(ArrivedTensor arrival) override;
   void fail(const absl::Status& status) override;
   bool given_up() const override { return settled(); }
   void overdue() override;
@@ -49,9 +49,9 @@ class CollectiveReceive final : public CollectiveCall, public Waiter {
   void ended(const absl::Status& status) override;
   std::shared_ptr<CollectiveReceive> self();
   void pull();
-  void take(Arrival arrival);
+  void take(ArrivedTensor arrival);
   // Waits for the peer if the arrival is not ready.
-  absl::Status copy(Arrival arrival, tensorflow::Tensor destination);
+  absl::Status copy(ArrivedTensor arrival, tensorflow::Tensor destination);
 
   ArrivalTable& arrivals_;
   const StepId step_;

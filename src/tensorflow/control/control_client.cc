@@ -8,7 +8,7 @@
 
 namespace farwrite::plugin {
 
-bool ControlClient::begin(const Call& call, const google::protobuf::Message& request) {
+bool ControlClient::begin(const ControlCall& call, const google::protobuf::Message& request) {
   const bool has_deadline = call.options != nullptr && call.options->GetTimeout() > 0;
   if (has_deadline || !may_be_sent(request)) return false;
   CallClient::Call begun;

@@ -20,7 +20,7 @@ class ControlClient {
  public:
   explicit ControlClient(CallClient& calls) : calls_(calls) {}
 
-  struct Call {
+  struct ControlCall {
     std::shared_ptr<PeerProcess> peer;
     std::string task;          // of the callee, for messages
     std::uint64_t server = 0;  // its incarnation
@@ -34,7 +34,7 @@ class ControlClient {
 
   // Begins the call. False, also for a call with a deadline or of more than 2 GB: nothing was sent,
   // and nothing will be.
-  bool begin(const Call& call, const google::protobuf::Message& request);
+  bool begin(const ControlCall& call, const google::protobuf::Message& request);
 
   // Drops what the peer has not begun of a stream; its calls are answered nevertheless.
   void end_stream(std::shared_ptr<PeerProcess> peer, std::uint64_t stream) {

@@ -24,7 +24,7 @@ bool ControlCluster::begin(const std::string& task, Method method, tensorflow::C
   const std::shared_ptr<Route> route = route_to(task);
   const Callee found = Callee::of(*route, route->state());
   if (found.peer != nullptr) {
-    ControlClient::Call call;
+    ControlClient::ControlCall call;
     call.peer = found.peer;
     call.task = task;
     call.server = found.server;

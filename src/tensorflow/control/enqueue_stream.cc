@@ -40,7 +40,7 @@ void EnqueueStream::send(const tf::eager::EnqueueRequest& request,
     done(absl::InvalidArgumentError("Farwrite: an Enqueue call has more than 2 GB"));
     return;
   }
-  Request sent;
+  EnqueuedRequest sent;
   sent.response = response;
   sent.done = std::move(done);
   core::Lock lock(mutex_);
@@ -70,7 +70,7 @@ void EnqueueStream::send(const tf::eager::EnqueueRequest& request,
 }
 
 bool EnqueueStream::may_post() const {
-  return way_ == Way::kGrpc || (way_ == Way::kFarwrite && under_way_.size() < kWindow);
+  return way_ == Carrier::kGrpc || (way_ == Carrier::kFarwrite && under_way_.size() < kWindow);
 }
 
 void EnqueueStream::go_on() {
@@ -82,11 +82,11 @@ void EnqueueStream::go_on() {
       for (const auto& [peer, number] : ended) cluster_->client().end_stream(peer, number);
       continue;
     }
-    if (waiting_.empty() || (way_ == Way::kFarwrite && !may_post())) {
+    if (waiting_.empty() || (way_ == Carrier::kFarwrite && !may_post())) {
       posting_ = false;
       return;
     }
-    if (way_ == Way::kUndecided) {
+    if (way_ == Carrier::kUndecided) {
       lock.unlock();
       const auto decided = std::make_shared<std::atomic<bool>>(false);
       const auto decide = [self = shared_from_this(), decided](const Callee& callee) {
@@ -99,7 +99,7 @@ void EnqueueStream::go_on() {
       cluster_->meet(task_, decide);
       return;
     }
-    Request next = std::move(waiting_.front());
+    EnqueuedRequest next = std::move(waiting_.front());
     waiting_.pop_front();
     const tf::eager::EnqueueRequest& request = *next.held;
     if (!post(request, std::move(next))) {
@@ -116,22 +116,22 @@ void EnqueueStream::go_on_later() {
 
 void EnqueueStream::decide(const Callee& callee) {
   const core::Lock lock(mutex_);
-  way_ = callee.peer != nullptr ? Way::kFarwrite : Way::kGrpc;
+  way_ = callee.peer != nullptr ? Carrier::kFarwrite : Carrier::kGrpc;
   callee_ = callee;
-  if (way_ == Way::kGrpc) return;
+  if (way_ == Carrier::kGrpc) return;
   number_ = next_number();
   next_ = 0;
 }
 
-bool EnqueueStream::post(const tf::eager::EnqueueRequest& request, Request sent) {
-  if (way_ == Way::kGrpc) {
+bool EnqueueStream::post(const tf::eager::EnqueueRequest& request, EnqueuedRequest sent) {
+  if (way_ == Carrier::kGrpc) {
     const core::Unlock unlocked(mutex_);
     count(stats().grpc_control_calls);
     stock_->StreamingEnqueueAsync(true, nullptr, &request, sent.response, std::move(sent.done));
     return true;
   }
   const Key key(number_, next_++);
-  ControlClient::Call call;
+  ControlClient::ControlCall call;
   call.peer = callee_.peer;
   call.task = task_;
   call.server = callee_.server;
@@ -156,13 +156,13 @@ bool EnqueueStream::post(const tf::eager::EnqueueRequest& request, Request sent)
   }
   const auto found = under_way_.find(key);
   if (found == under_way_.end()) return true;  // it has been ended
-  Request again = std::move(found->second);
+  EnqueuedRequest again = std::move(found->second);
   under_way_.erase(found);
   again.held = std::move(copy);
   waiting_.push_front(std::move(again));
   --next_;
   if (call.peer->ended()) {
-    std::vector<Request> over = end(key);
+    std::vector<EnqueuedRequest> over = end(key);
     const core::Unlock unlocked(mutex_);
     tell(std::move(over), called_error(task_, call.peer->gone()));
   }
@@ -172,14 +172,14 @@ bool EnqueueStream::post(const tf::eager::EnqueueRequest& request, Request sent)
 void EnqueueStream::answered(Key key, const absl::Status& status,
                              tf::eager::EnqueueResponse& response) {
   if (!status.ok()) {
-    std::vector<Request> over;
+    std::vector<EnqueuedRequest> over;
     {
       const core::Lock lock(mutex_);
       over = end(key);
     }
     return tell(std::move(over), status);
   }
-  Request sent;
+  EnqueuedRequest sent;
   bool goes_on = false;
   {
     const core::Lock lock(mutex_);
@@ -195,20 +195,20 @@ void EnqueueStream::answered(Key key, const absl::Status& status,
   if (goes_on) WorkQueue::of_process().submit([self = shared_from_this()] { self->go_on(); });
 }
 
-std::vector<EnqueueStream::Request> EnqueueStream::end(Key from) {
-  std::vector<Request> over;
+std::vector<EnqueueStream::EnqueuedRequest> EnqueueStream::end(Key from) {
+  std::vector<EnqueuedRequest> over;
   const bool current = from.first == number_;
   const auto first = under_way_.lower_bound(from);
   const auto last = under_way_.upper_bound(current ? Key(from.first, UINT64_MAX) : from);
   for (auto at = first; at != last; ++at) over.push_back(std::move(at->second));
   under_way_.erase(first, last);
   if (current) {
-    for (Request& request : waiting_) over.push_back(std::move(request));
+    for (EnqueuedRequest& request : waiting_) over.push_back(std::move(request));
     waiting_.clear();
     if (number_ != 0) ended_.emplace_back(std::move(callee_.peer), number_);
     number_ = 0;
     callee_ = {};
-    way_ = Way::kUndecided;
+    way_ = Carrier::kUndecided;
     if (!std::exchange(posting_, true)) {
       WorkQueue::of_process().submit([self = shared_from_this()] { self->go_on(); });
     }
@@ -216,23 +216,23 @@ std::vector<EnqueueStream::Request> EnqueueStream::end(Key from) {
   return over;
 }
 
-void EnqueueStream::tell(std::vector<Request> over, const absl::Status& status) {
-  for (const Request& request : over) request.done(status);
+void EnqueueStream::tell(std::vector<EnqueuedRequest> over, const absl::Status& status) {
+  for (const EnqueuedRequest& request : over) request.done(status);
 }
 
 void EnqueueStream::close() {
-  std::vector<Request> over;
+  std::vector<EnqueuedRequest> over;
   {
     const core::Lock lock(mutex_);
     closed_ = true;
-    if (way_ != Way::kGrpc) over = end({number_, 0});
+    if (way_ != Carrier::kGrpc) over = end({number_, 0});
   }
   tell(std::move(over), closed());
 }
 
 bool EnqueueStream::by_grpc() {
   const core::Lock lock(mutex_);
-  return way_ == Way::kGrpc;
+  return way_ == Carrier::kGrpc;
 }
 
 }  // namespace farwrite::plugin

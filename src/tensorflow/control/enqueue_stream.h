@@ -46,8 +46,8 @@ class EnqueueStream : public std::enable_shared_from_this<EnqueueStream> {
   // So many may be without an answer; more wait here, as they do with gRPC.
   static constexpr std::size_t kWindow = 128;
 
-  enum class Way { kUndecided, kFarwrite, kGrpc };
-  struct Request {
+  enum class Carrier { kUndecided, kFarwrite, kGrpc };
+  struct EnqueuedRequest {
     std::unique_ptr<const tensorflow::eager::EnqueueRequest> held;  // null: it is the caller's
     tensorflow::eager::EnqueueResponse* response = nullptr;
     tensorflow::StatusCallback done;
@@ -64,23 +64,24 @@ class EnqueueStream : public std::enable_shared_from_this<EnqueueStream> {
   // Whether a request may be posted now.
   bool may_post() const FW_REQUIRES(mutex_);
   // Releases the mutex meanwhile. False: later, and then the request is the first that waits.
-  bool post(const tensorflow::eager::EnqueueRequest& request, Request sent) FW_REQUIRES(mutex_);
+  bool post(const tensorflow::eager::EnqueueRequest& request, EnqueuedRequest sent)
+      FW_REQUIRES(mutex_);
   void answered(Key key, const absl::Status& status, tensorflow::eager::EnqueueResponse& response);
   // Ends the stream of this key, from there on, and what waits; of an earlier stream this request.
   // Returns what is over, for tell() without the lock.
-  std::vector<Request> end(Key from) FW_REQUIRES(mutex_);
-  static void tell(std::vector<Request> over, const absl::Status& status);
+  std::vector<EnqueuedRequest> end(Key from) FW_REQUIRES(mutex_);
+  static void tell(std::vector<EnqueuedRequest> over, const absl::Status& status);
 
   const std::shared_ptr<const ControlCluster> cluster_;
   const std::string task_;
   const tensorflow::core::RefCountPtr<tensorflow::eager::EagerClient> stock_;
   core::Mutex mutex_;
-  Way way_ FW_GUARDED_BY(mutex_) = Way::kUndecided;
+  Carrier way_ FW_GUARDED_BY(mutex_) = Carrier::kUndecided;
   Callee callee_ FW_GUARDED_BY(mutex_);
   Number number_ FW_GUARDED_BY(mutex_) = 0;  // of the stream over Farwrite; 0: none
   Position next_ FW_GUARDED_BY(mutex_) = 0;
-  std::map<Key, Request> under_way_ FW_GUARDED_BY(mutex_);  // over Farwrite
-  std::deque<Request> waiting_ FW_GUARDED_BY(mutex_);
+  std::map<Key, EnqueuedRequest> under_way_ FW_GUARDED_BY(mutex_);  // over Farwrite
+  std::deque<EnqueuedRequest> waiting_ FW_GUARDED_BY(mutex_);
   bool posting_ FW_GUARDED_BY(mutex_) = false;
   bool closed_ FW_GUARDED_BY(mutex_) = false;
   // Streams that have ended here: the peer is told before it gets the first request of another.

@@ -22,7 +22,7 @@ ServedStream::ServedStream(Answer answer, Schedule schedule)
     : answer_(std::move(answer)), schedule_(std::move(schedule)), executor_(next_executor()) {}
 
 bool ServedStream::add(CallRef call, const CallMessage& message, View lent) {
-  Queued queued;
+  QueuedCall queued;
   queued.arrived = std::make_shared<ArrivedCall>(message, std::move(lent), *call->peer());
   queued.call = std::move(call);
   {
@@ -38,7 +38,7 @@ bool ServedStream::add(CallRef call, const CallMessage& message, View lent) {
 
 void ServedStream::run() {
   while (true) {
-    Queued next;
+    QueuedCall next;
     {
       const core::Lock lock(mutex_);
       if (queue_.empty()) {
@@ -52,7 +52,7 @@ void ServedStream::run() {
   }
 }
 
-bool ServedStream::execute(Queued next) {
+bool ServedStream::execute(QueuedCall next) {
   const bool is_here = !next.arrived->is_lent();
   next.arrived->see(
       schedule_, [call = next.call] { return call->cancelled(); },

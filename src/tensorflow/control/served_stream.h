@@ -32,21 +32,21 @@ class ServedStream : public std::enable_shared_from_this<ServedStream> {
   void end();
 
  private:
-  struct Queued {
+  struct QueuedCall {
     CallRef call;
     std::shared_ptr<ArrivedCall> arrived;
   };
   // Executes the head of the queue, and then the next, until none is left.
   void run();
   // Executes the head, and returns whether the next may follow at once.
-  bool execute(Queued next);
+  bool execute(QueuedCall next);
   void finish(const CallRef& call, absl::Status status);
 
   const Answer answer_;
   const Schedule schedule_;
   const std::uint64_t executor_;
   core::Mutex mutex_;
-  std::deque<Queued> queue_ FW_GUARDED_BY(mutex_);
+  std::deque<QueuedCall> queue_ FW_GUARDED_BY(mutex_);
   std::uint64_t next_ FW_GUARDED_BY(mutex_) = 0;
   bool running_ FW_GUARDED_BY(mutex_) = false;
   bool ended_ FW_GUARDED_BY(mutex_) = false;

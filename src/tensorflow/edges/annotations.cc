@@ -12,15 +12,15 @@ namespace tf = ::tensorflow;
 // More than a program annotates. Beyond it all is forgotten: an annotation is a hint.
 constexpr std::size_t kMaxRemembered = 16'384;
 
-struct Memory {
+struct AnnotationStore {
   core::Mutex mutex;
   std::unordered_map<std::string, Annotation> annotations
       FW_GUARDED_BY(mutex);  // by function, node and output
   std::unordered_map<std::string, tf::PartialTensorShape> placeholders FW_GUARDED_BY(mutex);
 };
 
-Memory& memory() {
-  static Memory* const only = new Memory;
+AnnotationStore& memory() {
+  static AnnotationStore* const only = new AnnotationStore;
   return *only;
 }
 
@@ -50,8 +50,8 @@ bool passes_on(const tf::Node& node) {
 }
 
 // Of an Identity's output it is true of its input, which may be all that is left of it.
-void remember_output(Memory* memory, const std::string& function, const tf::Node& node, int output,
-                     const Annotation& annotation) {
+void remember_output(AnnotationStore* memory, const std::string& function, const tf::Node& node,
+                     int output, const Annotation& annotation) {
   keep(&memory->annotations, key_of(function, node.name(), output), annotation);
   const tf::Edge* input = nullptr;
   if (passes_on(node) && node.input_edge(0, &input).ok() &&
@@ -63,7 +63,7 @@ void remember_output(Memory* memory, const std::string& function, const tf::Node
 }  // namespace
 
 void remember(const std::string& function, const tf::Graph& graph) {
-  Memory& all = memory();
+  AnnotationStore& all = memory();
   const core::Lock lock(all.mutex);
   for (const tf::Node* const node : graph.op_nodes()) {
     for (int output = 0; output < node->num_outputs(); ++output) {
@@ -80,14 +80,14 @@ void remember(const std::string& function, const tf::Graph& graph) {
 Annotation annotation_of(const std::string& function, const tf::Node& node, int output) {
   const Annotation said = said_at(node, output);
   if (!said.empty()) return said;
-  Memory& all = memory();
+  AnnotationStore& all = memory();
   const core::Lock lock(all.mutex);
   const auto found = all.annotations.find(key_of(function, node.name(), output));
   return found == all.annotations.end() ? Annotation() : found->second;
 }
 
 std::unordered_map<std::string, tf::PartialTensorShape> fed_shapes() {
-  Memory& all = memory();
+  AnnotationStore& all = memory();
   const core::Lock lock(all.mutex);
   return all.placeholders;
 }

@@ -151,7 +151,7 @@ class EdgePass final : public tf::GraphOptimizationPass {
   }
 
  private:
-  struct Sent {
+  struct SentOutput {
     tf::Node* send;
     const tf::Edge* input;
     Ends ends;
@@ -159,7 +159,7 @@ class EdgePass final : public tf::GraphOptimizationPass {
   };
 
   static void look(tf::Graph* graph, const tf::FunctionLibraryDefinition* functions) {
-    std::vector<Sent> sent;
+    std::vector<SentOutput> sent;
     std::vector<const tf::Node*> unknown;
     for (tf::Node* const node : graph->op_nodes()) {
       if (!node->IsSend() && !node->IsRecv()) continue;
@@ -176,7 +176,7 @@ class EdgePass final : public tf::GraphOptimizationPass {
     // Where a stock master wrote nothing, the part that is here says something too.
     const Shapes shapes =
         unknown.empty() ? Shapes() : infer_shapes(*graph, functions, unknown, fed_shapes());
-    for (Sent& edge : sent) {
+    for (SentOutput& edge : sent) {
       const auto found = shapes.find(edge.input->src());
       if (!edge.note.shape_known && found != shapes.end()) {
         edge.note.shape = found->second[static_cast<std::size_t>(edge.input->src_output())];

@@ -53,7 +53,7 @@ thread_local Execution last_execution;
 
 }  // namespace
 
-struct AllocationSites::Entry {
+struct AllocationSites::AllocationSite {
   std::atomic<std::uint64_t> hash{0};
   std::atomic<const std::string*> op{nullptr};
   std::uint32_t number = 0;  // set before `op`
@@ -61,7 +61,7 @@ struct AllocationSites::Entry {
 };
 
 struct AllocationSites::Tables {
-  std::array<Entry, kMaxSites> sites;
+  std::array<AllocationSite, kMaxSites> sites;
   std::array<Set, kSets> blocks;
 };
 
@@ -93,13 +93,13 @@ AllocationSites::Site AllocationSites::find(std::string_view op, std::uint32_t n
   if (hash == 0) hash = 1;
   for (std::size_t probe = 0; probe < kMaxProbes; ++probe) {
     const std::size_t place = (hash + probe) % kMaxSites;
-    Entry& entry = tables_->sites[place];
-    std::uint64_t there = entry.hash.load(std::memory_order_acquire);
+    AllocationSite& known = tables_->sites[place];
+    std::uint64_t there = known.hash.load(std::memory_order_acquire);
     if (there == 0) {
       if (!tracing()) return kUnknown;
-      if (entry.hash.compare_exchange_strong(there, hash)) {
-        entry.number = number;
-        entry.op.store(new std::string(op), std::memory_order_release);
+      if (known.hash.compare_exchange_strong(there, hash)) {
+        known.number = number;
+        known.op.store(new std::string(op), std::memory_order_release);
         return static_cast<Site>(place) + kFirst;
       }
     }
@@ -163,10 +163,10 @@ bool AllocationSites::mark_sent(Site site) {
 std::string AllocationSites::describe(Site site) const {
   if (site == kNoOperation) return "no operation";
   if (site == kUnknown) return "an operation that was not traced";
-  const Entry& entry = tables_->sites[site - kFirst];
-  const std::string* const op = entry.op.load(std::memory_order_acquire);
+  const AllocationSite& known = tables_->sites[site - kFirst];
+  const std::string* const op = known.op.load(std::memory_order_acquire);
   if (op == nullptr) return "an operation";  // another thread is about to write its name
-  return *op + " (allocation " + std::to_string(entry.number) + ")";
+  return *op + " (allocation " + std::to_string(known.number) + ")";
 }
 
 void AllocationSites::trace() {

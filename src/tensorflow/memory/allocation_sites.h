@@ -70,7 +70,7 @@ class AllocationSites {
   std::uint64_t sent_sites() const { return sent_sites_.load(std::memory_order_relaxed); }
 
  private:
-  struct Entry;
+  struct AllocationSite;
   struct Tables;
   static constexpr std::uint32_t kTracing = 1;
   static constexpr std::uint32_t kSomeSent = 2;

@@ -72,15 +72,15 @@ Staged ReceivedBuffer::find(fw_device* device, const char* begin, std::uint64_t 
   return nullptr;
 }
 
-void ReceivedBuffer::keep(Part part) {
+void ReceivedBuffer::keep(StagedPart part) {
   if (!copied_.exchange(true)) {
     const core::Lock lock(copied().mutex);
     copied().buffers.insert(this);
   }
-  std::vector<Part> dropped;  // freed after the lock
+  std::vector<StagedPart> dropped;  // freed after the lock
   const core::Lock lock(mutex_);
   std::uint64_t sum = part.bytes;
-  for (const Part& kept : parts_) sum += kept.bytes;
+  for (const StagedPart& kept : parts_) sum += kept.bytes;
   while (sum > bytes_ && !parts_.empty()) {  // overlapping views, or of another device
     sum -= parts_.front().bytes;
     dropped.push_back(std::move(parts_.front()));
@@ -90,7 +90,7 @@ void ReceivedBuffer::keep(Part part) {
 }
 
 bool ReceivedBuffer::release_copies() {
-  std::vector<std::vector<Part>> dropped;  // freed after the locks
+  std::vector<std::vector<StagedPart>> dropped;  // freed after the locks
   const core::Lock lock(copied().mutex);
   for (ReceivedBuffer* const buffer : copied().buffers) {
     const core::Lock parts(buffer->mutex_);

@@ -51,7 +51,7 @@ class ReceivedBuffer : public tensorflow::TensorBuffer {
   ~ReceivedBuffer() override;
 
  private:
-  struct Part {
+  struct StagedPart {
     const char* begin = nullptr;  // of the original
     std::uint64_t bytes = 0;
     fw_device* device = nullptr;
@@ -59,7 +59,7 @@ class ReceivedBuffer : public tensorflow::TensorBuffer {
   };
 
   Staged find(fw_device* device, const char* begin, std::uint64_t bytes, bool verify);
-  void keep(Part part);
+  void keep(StagedPart part);
 
   const std::size_t bytes_;
   const bool writable_;
@@ -67,7 +67,7 @@ class ReceivedBuffer : public tensorflow::TensorBuffer {
   // Held while bytes are copied: another edge that sends the tensor meanwhile waits for its copy.
   core::Mutex copying_;
   core::Mutex mutex_;  // after copying_ and that of all buffers with copies
-  std::vector<Part> parts_
+  std::vector<StagedPart> parts_
       FW_GUARDED_BY(mutex_);  // the oldest first; together no larger than the buffer
 };
 

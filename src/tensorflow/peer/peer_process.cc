@@ -29,7 +29,7 @@ void landed(void* context, const fw_status* status) {
 
 // Runs on a thread of the channel, or of the device: it must not block.
 void returned(void* context) {
-  std::unique_ptr<Lent> lent(static_cast<Lent*>(context));
+  std::unique_ptr<LentTensor> lent(static_cast<LentTensor*>(context));
   count(stats().leases_returned);
   if (lent->variable && lent->tensor.RefCountIsOne()) count(stats().copy_on_write);
   const std::function<void()> on_return = std::move(lent->on_return);
@@ -185,13 +185,13 @@ absl::Status PeerProcess::send(const std::string& message, std::uint32_t tag) {
 }
 
 absl::Status PeerProcess::lend(const std::string& message, const void* memory, std::uint64_t bytes,
-                               std::unique_ptr<Lent> lent, std::uint32_t tag) {
+                               std::unique_ptr<LentTensor> lent, std::uint32_t tag) {
   const Channel channel = this->channel();
   const absl::Status checked = channel == nullptr ? gone() : check(message);
   if (!checked.ok()) return checked;
   send_what_waits(channel.get());
   count(stats().leases_out);
-  Lent* const context = lent.release();
+  LentTensor* const context = lent.release();
   const FwStatus status(fw_channel_lend(channel.get(), message.data(), message.size(), memory,
                                         bytes, &returned, context, tag, 0, nullptr));
   if (status == nullptr) return absl::OkStatus();

@@ -36,7 +36,7 @@ struct ProcessId {
 };
 
 // A sent tensor, held while a peer looks at its bytes.
-struct Lent {
+struct LentTensor {
   tensorflow::Tensor tensor;  // empty if a copy is lent
   Staged copy;
   bool variable = false;  // the producer reads a variable
@@ -82,7 +82,7 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   absl::Status send(const std::string& message, std::uint32_t tag = 0);
   // Holds `lent` until the peer has given the bytes back; deletes it on failure, too.
   absl::Status lend(const std::string& message, const void* memory, std::uint64_t bytes,
-                    std::unique_ptr<Lent> lent, std::uint32_t tag = 0);
+                    std::unique_ptr<LentTensor> lent, std::uint32_t tag = 0);
   // The same for what nothing waits for: it goes before the next message, or in half a second, so
   // that it wakes the peer for nothing of its own.
   void send_later(std::string message);

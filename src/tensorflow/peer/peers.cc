@@ -33,7 +33,7 @@ void run_later(std::uint64_t delay_ns, void (*work)(void*), void* work_context) 
 
 }  // namespace
 
-struct Peers::Served {
+struct Peers::ServedPeer {
   Peers& peers;
   const std::shared_ptr<PeerProcess> process;
 };
@@ -56,8 +56,8 @@ bool Peers::connects_to(const fw_identity& peer) const {
 bool Peers::connected(const ProcessId& peer) const {
   if (peer == ProcessId::of(own_)) return true;
   const core::Lock lock(mutex_);
-  const auto found = entries_.find(peer);
-  return found != entries_.end() && found->second.reach.process != nullptr;
+  const auto found = met_.find(peer);
+  return found != met_.end() && found->second.reach.process != nullptr;
 }
 
 void Peers::reach(const std::string& task, const fw_identity& peer, Reached reached) {
@@ -72,15 +72,15 @@ void Peers::reach(const std::string& task, const fw_identity& peer, Reached reac
   std::uint64_t attempt = 0;
   {
     const core::Lock lock(mutex_);
-    Entry& entry = entries_[id];
-    entry.task = task;
-    entry.endpoint = peer.endpoint;
-    if (!entry.settled) {
-      entry.waiting.push_back(std::move(reached));
-      if (entry.attempt != 0) return;
-      attempt = entry.attempt = ++attempts_;
+    MetPeer& met = met_[id];
+    met.task = task;
+    met.endpoint = peer.endpoint;
+    if (!met.settled) {
+      met.waiting.push_back(std::move(reached));
+      if (met.attempt != 0) return;
+      attempt = met.attempt = ++attempts_;
     } else {
-      known = entry.reach;
+      known = met.reach;
     }
   }
   if (attempt == 0) {
@@ -119,7 +119,7 @@ void Peers::connect(const fw_identity& peer) {
 void Peers::refused_by(const std::string& task, const ProcessId& peer, const std::string& reason) {
   {
     const core::Lock lock(mutex_);
-    entries_[peer].task = task;
+    met_[peer].task = task;
   }
   Reach refused;
   refused.refusal = reason.empty() ? "the peer refused" : reason;
@@ -131,12 +131,12 @@ void Peers::settle(const ProcessId& id, Reach reach) {
   std::vector<Reached> waiting;
   {
     const core::Lock lock(mutex_);
-    Entry& entry = entries_[id];
-    if (entry.settled) return;
-    entry.settled = true;
-    entry.reach = reach;
-    waiting.swap(entry.waiting);
-    task = entry.task;
+    MetPeer& met = met_[id];
+    if (met.settled) return;
+    met.settled = true;
+    met.reach = reach;
+    waiting.swap(met.waiting);
+    task = met.task;
   }
   LOG(WARNING) << "Farwrite: no channel to " << task << ", "
                << (fabric_is_forced_ ? "and FARWRITE_FABRICS allows no other transport: "
@@ -149,12 +149,12 @@ void Peers::give_up(const ProcessId& id, std::uint64_t attempt) {
   std::vector<Reached> waiting;
   {
     const core::Lock lock(mutex_);
-    const auto found = entries_.find(id);
-    if (found == entries_.end() || found->second.settled || found->second.attempt != attempt) {
+    const auto found = met_.find(id);
+    if (found == met_.end() || found->second.settled || found->second.attempt != attempt) {
       return;
     }
     waiting.swap(found->second.waiting);
-    entries_.erase(found);  // the next tensor tries again
+    met_.erase(found);  // the next tensor tries again
   }
   Reach unclear;
   unclear.unclear = true;
@@ -180,7 +180,7 @@ void Peers::serve(const fw_peer_info& peer, fw_channel* channel) {
   const ProcessId& id = process->id();
   // Before other threads see the channel: what is sent without an engine lacks its tag, and the
   // peer treats that as a breach of the protocol.
-  auto* const context = new Served{*this, process};
+  auto* const context = new ServedPeer{*this, process};
   fw_tensor_handlers handlers{};
   handlers.struct_size = sizeof(handlers);
   handlers.on_message = &on_message;
@@ -195,14 +195,14 @@ void Peers::serve(const fw_peer_info& peer, fw_channel* channel) {
   std::vector<Reached> waiting;
   {
     const core::Lock lock(mutex_);
-    Entry& entry = entries_[id];
-    entry.settled = true;
-    entry.attempt = 0;
-    entry.reach = reach;
-    if (entry.endpoint.empty()) entry.endpoint = process->endpoint();
-    waiting.swap(entry.waiting);
+    MetPeer& met = met_[id];
+    met.settled = true;
+    met.attempt = 0;
+    met.reach = reach;
+    if (met.endpoint.empty()) met.endpoint = process->endpoint();
+    waiting.swap(met.waiting);
     // Then on_end() has found nothing to forget.
-    if (process->ended()) entries_.erase(id);
+    if (process->ended()) met_.erase(id);
   }
   LOG(INFO) << "Farwrite: tensors to and from " << process->name() << " go over "
             << process->fabric() << ": " << process->fabric_reason();
@@ -223,19 +223,19 @@ absl::Status Peers::take(const fw_notification& notification,
 }
 
 void Peers::on_message(void* context, const fw_notification* message) {
-  const auto& [peers, process] = *static_cast<Served*>(context);
+  const auto& [peers, process] = *static_cast<ServedPeer*>(context);
   const absl::Status taken = peers.take(*message, process);
   if (!taken.ok()) peers.broken(process, taken.message());
 }
 
 void Peers::on_landing(void* context, const fw_landing* landing) {
-  const auto& [peers, process] = *static_cast<Served*>(context);
+  const auto& [peers, process] = *static_cast<ServedPeer*>(context);
   const absl::Status taken = peers.receivers_.at(kLanded)->take_landed(process, *landing);
   if (!taken.ok()) peers.broken(process, taken.message());
 }
 
 void Peers::on_end(void* context, int good_order, const fw_status* reason) {
-  const std::unique_ptr<Served> served(static_cast<Served*>(context));
+  const std::unique_ptr<ServedPeer> served(static_cast<ServedPeer*>(context));
   const char* const how = good_order != 0 ? " has closed its device: " : " is gone: ";
   served->peers.ended(served->process, how + std::string(fw_status_message(reason)));
 }
@@ -253,8 +253,8 @@ void Peers::ended(const std::shared_ptr<PeerProcess>& process, const std::string
   {
     // A later start of the peer has another epoch; the same one may connect again.
     const core::Lock lock(mutex_);
-    const auto found = entries_.find(process->id());
-    if (found != entries_.end() && found->second.reach.process == process) entries_.erase(found);
+    const auto found = met_.find(process->id());
+    if (found != met_.end() && found->second.reach.process == process) met_.erase(found);
   }
   const absl::Status why = absl::UnavailableError("Farwrite: the peer " + process->name() + what);
   for (const auto& [tag, receiver] : receivers_) receiver->peer_ended(process, why);
@@ -263,8 +263,8 @@ void Peers::ended(const std::shared_ptr<PeerProcess>& process, const std::string
 std::vector<std::shared_ptr<PeerProcess>> Peers::processes() const {
   std::vector<std::shared_ptr<PeerProcess>> processes;
   const core::Lock lock(mutex_);
-  for (const auto& [id, entry] : entries_) {
-    if (entry.reach.process != nullptr) processes.push_back(entry.reach.process);
+  for (const auto& [id, met] : met_) {
+    if (met.reach.process != nullptr) processes.push_back(met.reach.process);
   }
   return processes;
 }
@@ -277,15 +277,15 @@ const void* Peers::receipt() {
 std::string Peers::links_json() const {
   std::string text = "[";
   const core::Lock lock(mutex_);
-  for (const auto& [id, entry] : entries_) {
+  for (const auto& [id, met] : met_) {
     if (text.size() > 1) text += ',';
-    text += "{\"peer\":" + json_quoted(entry.endpoint);
-    const bool open = entry.reach.process != nullptr;
+    text += "{\"peer\":" + json_quoted(met.endpoint);
+    const bool open = met.reach.process != nullptr;
     text += ",\"transport\":\"";
-    text += open ? "farwrite" : entry.settled ? "grpc" : "pending";
-    text += "\",\"fabric\":" + json_quoted(open ? entry.reach.process->fabric() : "");
+    text += open ? "farwrite" : met.settled ? "grpc" : "pending";
+    text += "\",\"fabric\":" + json_quoted(open ? met.reach.process->fabric() : "");
     text += ",\"reason\":" +
-            json_quoted(open ? entry.reach.process->fabric_reason() : entry.reach.refusal) + "}";
+            json_quoted(open ? met.reach.process->fabric_reason() : met.reach.refusal) + "}";
   }
   return text + "]";
 }

@@ -70,7 +70,7 @@ class Peers {
   std::string links_json() const;
 
  private:
-  struct Entry {
+  struct MetPeer {
     Reach reach;
     bool settled = false;
     std::uint64_t attempt = 0;  // 0: none under way
@@ -92,7 +92,7 @@ class Peers {
   absl::Status take(const fw_notification& message, const std::shared_ptr<PeerProcess>& process);
 
   // The context of a channel's handlers, until on_end().
-  struct Served;
+  struct ServedPeer;
   static void on_message(void* context, const fw_notification* message);
   static void on_landing(void* context, const fw_landing* landing);
   static void on_end(void* context, int good_order, const fw_status* reason);
@@ -103,7 +103,7 @@ class Peers {
   fw_identity own_{};
   mutable core::Mutex mutex_;
   std::uint64_t attempts_ FW_GUARDED_BY(mutex_) = 0;
-  std::map<ProcessId, Entry> entries_ FW_GUARDED_BY(mutex_);
+  std::map<ProcessId, MetPeer> met_ FW_GUARDED_BY(mutex_);
   std::once_flag receipt_made_;
   const void* receipt_ = nullptr;
 };

@@ -49,7 +49,7 @@ std::uint64_t server_of(tf::WorkerSession& session, const std::string& task) {
 }  // namespace
 
 // One call to a peer, alive until it is answered.
-struct Routes::Call {
+struct Routes::MeetingCall {
   Cache cache;
   tf::WorkerInterface* worker = nullptr;
   tf::CallOptions options;
@@ -150,7 +150,7 @@ void Routes::introduced(const Introduction& peer) {
 }
 
 void Routes::meet(std::shared_ptr<Route> route, Cache cache, const std::string& own, int attempts) {
-  const auto call = std::make_shared<Call>();
+  const auto call = std::make_shared<MeetingCall>();
   Introduction introduction;
   introduction.task = own;
   introduction.server = server_;
@@ -167,8 +167,8 @@ void Routes::meet(std::shared_ptr<Route> route, Cache cache, const std::string& 
   if (!begun.ok()) route->fail(begun);
 }
 
-absl::Status Routes::begin(const std::shared_ptr<Call>& call, Cache cache, const std::string& task,
-                           tf::StatusCallback done) {
+absl::Status Routes::begin(const std::shared_ptr<MeetingCall>& call, Cache cache,
+                           const std::string& task, tf::StatusCallback done) {
   {
     const core::Lock lock(mutex_);
     if (closed_) return absl::CancelledError("Farwrite: this task's server has ended");
@@ -200,14 +200,14 @@ absl::Status Routes::begin(const std::shared_ptr<Call>& call, Cache cache, const
 }
 
 void Routes::close() {
-  std::set<std::shared_ptr<Call>> calls;
+  std::set<std::shared_ptr<MeetingCall>> calls;
   {
     core::Lock lock(mutex_);
     closed_ = true;
     begun_.wait(mutex_, [this]() FW_REQUIRES(mutex_) { return beginning_ == 0; });
     calls = calls_;
   }
-  for (const std::shared_ptr<Call>& call : calls) call->options.StartCancel();
+  for (const std::shared_ptr<MeetingCall>& call : calls) call->options.StartCancel();
 }
 
 void Routes::met(const std::shared_ptr<Route>& route, const Cache& cache, const std::string& own,
@@ -285,7 +285,7 @@ void Routes::ask(const std::shared_ptr<Route>& route, const Cache& cache, const 
     if (waiting.size() > 1) return;
   }
   count(stats().route_questions);
-  const auto call = std::make_shared<Call>();
+  const auto call = std::make_shared<MeetingCall>();
   write_question(question, &call->request);
   const absl::Status begun =
       begin(call, cache, route->task(),

@@ -119,14 +119,14 @@ class Routes : public std::enable_shared_from_this<Routes> {
   Routes(Peers& peers, std::string task, std::uint64_t server)
       : peers_(peers), task_(std::move(task)), server_(server) {}
 
-  struct Call;
+  struct MeetingCall;
   struct Known {
     std::weak_ptr<tensorflow::WorkerCacheInterface> cache;
     std::shared_ptr<Route> route;
   };
 
   // Begins a call to the task by `cache`. `done` is called once if this is ok, else never.
-  absl::Status begin(const std::shared_ptr<Call>& call, Cache cache, const std::string& task,
+  absl::Status begin(const std::shared_ptr<MeetingCall>& call, Cache cache, const std::string& task,
                      tensorflow::StatusCallback done);
   // `attempts`: how often a peer that does not answer yet is asked.
   void meet(std::shared_ptr<Route> route, Cache cache, const std::string& own, int attempts);
@@ -151,7 +151,7 @@ class Routes : public std::enable_shared_from_this<Routes> {
   std::map<std::string, std::map<std::uint64_t, Introduction>> introductions_ FW_GUARDED_BY(mutex_);
   using Question = std::tuple<const Route*, std::int64_t, bool>;
   std::map<Question, std::vector<Answered>> questions_ FW_GUARDED_BY(mutex_);  // under way
-  std::set<std::shared_ptr<Call>> calls_ FW_GUARDED_BY(mutex_);                // under way
+  std::set<std::shared_ptr<MeetingCall>> calls_ FW_GUARDED_BY(mutex_);         // under way
   int beginning_ FW_GUARDED_BY(mutex_) = 0;                                    // calls
   core::CondVar begun_;
   bool closed_ FW_GUARDED_BY(mutex_) = false;

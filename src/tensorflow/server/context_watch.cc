@@ -14,9 +14,9 @@ namespace interception = ::grpc::experimental;
 constexpr std::string_view kMethod = "/tensorflow.eager.EagerService/CreateContext";
 
 // Of one call.
-class Watch final : public interception::Interceptor {
+class ContextInterceptor final : public interception::Interceptor {
  public:
-  explicit Watch(const ContextAnswered& answered) : answered_(answered) {}
+  explicit ContextInterceptor(const ContextAnswered& answered) : answered_(answered) {}
 
   void Intercept(interception::InterceptorBatchMethods* methods) override {
     using Point = interception::InterceptionHookPoints;
@@ -47,7 +47,7 @@ class WatchFactory final : public interception::ServerInterceptorFactoryInterfac
 
   interception::Interceptor* CreateServerInterceptor(interception::ServerRpcInfo* info) override {
     const bool watched = info->method() != nullptr && info->method() == kMethod;
-    return watched ? new Watch(answered_) : nullptr;
+    return watched ? new ContextInterceptor(answered_) : nullptr;
   }
 
  private:

@@ -37,9 +37,9 @@ namespace {
 
 constexpr char kProtocol[] = "grpc+farwrite";
 
-class Server final : public tf::GrpcServer {
+class FarwriteServer final : public tf::GrpcServer {
  public:
-  Server(const tf::ServerDef& server_def, tf::Env* env, Runtime* runtime)
+  FarwriteServer(const tf::ServerDef& server_def, tf::Env* env, Runtime* runtime)
       : tf::GrpcServer(server_def, env), runtime_(runtime) {}
 
   absl::Status init(tf::DeviceMgr* devices) {
@@ -75,7 +75,7 @@ class Server final : public tf::GrpcServer {
     return made;
   }
   // Only of a server that has not been started, like that of a connection that failed.
-  ~Server() override {
+  ~FarwriteServer() override {
     if (rendezvous() != nullptr) rendezvous()->routes().close();
     runtime_->control_service().remove(server_);
     runtime_->step_service().remove(server_);
@@ -187,8 +187,8 @@ class Server final : public tf::GrpcServer {
   tf::Master* master_ = nullptr;  // the base class owns it
 };
 
-thread_local bool Server::keeping_ = false;
-thread_local std::shared_ptr<tf::WorkerCacheInterface> Server::kept_;
+thread_local bool FarwriteServer::keeping_ = false;
+thread_local std::shared_ptr<tf::WorkerCacheInterface> FarwriteServer::kept_;
 
 class FarwriteServerFactory final : public tf::ServerFactory {
  public:
@@ -202,7 +202,7 @@ class FarwriteServerFactory final : public tf::ServerFactory {
     Runtime* runtime = nullptr;
     absl::Status status = Runtime::open(own_host(server_def), task_name(server_def), &runtime);
     if (!status.ok()) return status;
-    auto server = std::make_unique<Server>(server_def, tf::Env::Default(), runtime);
+    auto server = std::make_unique<FarwriteServer>(server_def, tf::Env::Default(), runtime);
     status = server->init(options.local_device_mgr);
     if (!status.ok()) return status;
     *out_server = std::move(server);

@@ -85,7 +85,7 @@ absl::Status PackedStep::pack(StepBody body, PackedStep* packed) {
   StepTable table;
   table.head = body.head;
   for (NamedTensor& named : body.tensors) {
-    Part part;
+    PackedTensor part;
     StepTable::Row row;
     row.name = named.name;
     row.dtype = named.tensor.dtype();
@@ -115,7 +115,7 @@ absl::Status PackedStep::pack(StepBody body, PackedStep* packed) {
 
 void PackedStep::write_tensors(char* to) const {
   std::uint64_t end = 0;
-  for (const Part& part : parts_) {
+  for (const PackedTensor& part : parts_) {
     std::memset(to + end, 0, part.at - end);  // nothing of what was there leaves the process
     const bool plain = part.proto.empty();
     const std::uint64_t bytes = plain ? part.tensor.TotalBytes() : part.proto.size();

@@ -33,7 +33,7 @@ class PackedStep {
   static CallBody body_of(std::shared_ptr<const PackedStep> step);
 
  private:
-  struct Part {
+  struct PackedTensor {
     tensorflow::Tensor tensor;
     std::string proto;  // of a tensor that is not plain
     std::uint64_t at = 0;
@@ -44,7 +44,7 @@ class PackedStep {
 
   std::string table_;
   std::uint64_t tensor_bytes_ = 0;
-  std::vector<Part> parts_;
+  std::vector<PackedTensor> parts_;
 };
 
 // What the table of a body that has come lists, in memory of this process.

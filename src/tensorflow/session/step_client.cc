@@ -10,7 +10,7 @@ namespace farwrite::plugin {
 namespace {
 
 // A step that this process waits for.
-class Wait {
+class StepWait {
  public:
   CallClient::Number number = 0;  // set before the step is sent
 
@@ -55,7 +55,7 @@ absl::Status read(const ArrivedCall& arrived, StepBody* answer) {
 
 bool StepClient::run(const Callee& callee, const std::string& name, PackedStep step,
                      Deadline deadline, absl::Status* status, StepBody* answer) {
-  const auto wait = std::make_shared<Wait>();
+  const auto wait = std::make_shared<StepWait>();
   CallClient::Call call;
   call.peer = callee.peer;
   call.server = callee.server;

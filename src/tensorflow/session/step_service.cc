@@ -18,13 +18,13 @@ namespace farwrite::plugin {
 namespace tf = ::tensorflow;
 
 // One step while its master runs it.
-class StepService::Step final : public ServedCall {
+class StepService::ServedStep final : public ServedCall {
  public:
-  Step(std::shared_ptr<PeerProcess> peer, const CallMessage& message, Served by)
+  ServedStep(std::shared_ptr<PeerProcess> peer, const CallMessage& message, ServedMaster by)
       : ServedCall(std::move(peer), message), served(by) {}
 
   ArrivedCall arrived;
-  const Served served;
+  const ServedMaster served;
   std::atomic<bool> cancelled{false};
   tf::CallOptions options;
   tf::InMemoryRunStepRequest request;  // holds views of what the client lent
@@ -92,13 +92,13 @@ std::shared_ptr<ServedCall> StepService::make(const std::shared_ptr<PeerProcess>
                                               const CallMessage& message) {
   const core::Lock lock(mutex_);
   const auto server = servers_.find(message.server);
-  return std::make_shared<Step>(peer, message,
-                                server == servers_.end() ? Served() : server->second);
+  return std::make_shared<ServedStep>(peer, message,
+                                      server == servers_.end() ? ServedMaster() : server->second);
 }
 
 absl::Status StepService::begin(const std::shared_ptr<ServedCall>& made, const CallMessage& message,
                                 View lent) {
-  const auto step = std::static_pointer_cast<Step>(made);
+  const auto step = std::static_pointer_cast<ServedStep>(made);
   count(stats().session_steps_served);
   step->arrived = ArrivedCall(message, std::move(lent), *step->peer());
   const Schedule schedule = [](std::function<void()> work) {

@@ -31,9 +31,9 @@ class StepService final : public CallHandler {
                      View lent) override;
 
  private:
-  class Step;
-  using StepRef = std::shared_ptr<Step>;
-  struct Served {
+  class ServedStep;
+  using StepRef = std::shared_ptr<ServedStep>;
+  struct ServedMaster {
     tensorflow::Master* master = nullptr;
     std::int64_t timeout_ms = 0;
   };
@@ -43,7 +43,7 @@ class StepService final : public CallHandler {
 
   CallService& calls_;
   core::Mutex mutex_;
-  std::unordered_map<std::uint64_t, Served> servers_ FW_GUARDED_BY(mutex_);
+  std::unordered_map<std::uint64_t, ServedMaster> servers_ FW_GUARDED_BY(mutex_);
 };
 
 }  // namespace farwrite::plugin

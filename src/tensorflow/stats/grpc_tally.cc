@@ -34,7 +34,7 @@ void count_inputs(const tf::eager::Operation& operation) {
 
 // A method, and how to read its request. Its response is serialized before an interceptor sees it,
 // so what was asked for is counted, and not how large it was.
-struct Method {
+struct TalliedMethod {
   std::string_view name;
   std::atomic<std::uint64_t> Stats::* calls;
   void (*received)(const void* message) = [](const void*) {};
@@ -64,7 +64,7 @@ void component_received(const void* message) {
   count_inputs(request->operation());
 }
 
-constexpr Method kMethods[] = {
+constexpr TalliedMethod kMethods[] = {
     {"/tensorflow.MasterService/RunStep", &Stats::grpc_run_step_calls, run_step_received},
     {"/tensorflow.WorkerService/RegisterGraph", &Stats::grpc_register_graph_calls},
     {"/tensorflow.WorkerService/DeregisterGraph", &Stats::grpc_register_graph_calls},
@@ -79,11 +79,11 @@ constexpr Method kMethods[] = {
     {"/tensorflow.WorkerService/RecvTensor", nullptr},
     {"/tensorflow.WorkerService/RecvBuf", nullptr},
 };
-constexpr Method kOther{"", &Stats::grpc_other_calls};
+constexpr TalliedMethod kOther{"", &Stats::grpc_other_calls};
 
 class Tally final : public interception::Interceptor {
  public:
-  explicit Tally(const Method& method) : method_(method) {}
+  explicit Tally(const TalliedMethod& method) : method_(method) {}
 
   void Intercept(interception::InterceptorBatchMethods* methods) override {
     using Point = interception::InterceptionHookPoints;
@@ -97,7 +97,7 @@ class Tally final : public interception::Interceptor {
   }
 
  private:
-  const Method& method_;
+  const TalliedMethod& method_;
 };
 
 class TallyFactory final : public interception::ServerInterceptorFactoryInterface {
@@ -106,8 +106,8 @@ class TallyFactory final : public interception::ServerInterceptorFactoryInterfac
     if (info->method() == nullptr) return nullptr;
     const auto* const found =
         std::find_if(std::begin(kMethods), std::end(kMethods),
-                     [info](const Method& method) { return method.name == info->method(); });
-    const Method& method = found == std::end(kMethods) ? kOther : *found;
+                     [info](const TalliedMethod& method) { return method.name == info->method(); });
+    const TalliedMethod& method = found == std::end(kMethods) ? kOther : *found;
     return method.calls == nullptr ? nullptr : new Tally(method);
   }
 };

@@ -26,7 +26,7 @@ void push_step_failed(const Route& route, std::uint64_t sender, std::int64_t ste
 
 void CollectivePeers::begin(std::int64_t step) {
   const core::Lock lock(mutex_);
-  Step& begun = steps_[step];
+  CollectiveStep& begun = steps_[step];
   begun.begun = true;
   begun.failure = absl::OkStatus();
   begun.cache = nullptr;
@@ -34,11 +34,11 @@ void CollectivePeers::begin(std::int64_t step) {
 
 void CollectivePeers::add(const std::shared_ptr<Routes>& routes, std::int64_t step,
                           const std::string& task) {
-  Step failed;
+  CollectiveStep failed;
   {
     const core::Lock lock(mutex_);
     const auto [found, is_new] = steps_.try_emplace(step);
-    Step& known = found->second;
+    CollectiveStep& known = found->second;
     known.tasks.insert(task);
     if (is_new) keep_few(step);
     if (known.failure.ok()) return;
@@ -49,10 +49,10 @@ void CollectivePeers::add(const std::shared_ptr<Routes>& routes, std::int64_t st
 
 void CollectivePeers::fail(const std::shared_ptr<Routes>& routes, std::int64_t step,
                            const absl::Status& status, const Cache& cache, const std::string& own) {
-  Step failed;
+  CollectiveStep failed;
   {
     const core::Lock lock(mutex_);
-    Step& known = steps_[step];
+    CollectiveStep& known = steps_[step];
     known.failure = status;
     known.cache = cache;
     known.own = own;
@@ -75,7 +75,7 @@ void CollectivePeers::end(std::int64_t step) {
 }
 
 void CollectivePeers::tell(const std::shared_ptr<Routes>& routes, std::int64_t step,
-                           const Step& failed, const std::string& task) {
+                           const CollectiveStep& failed, const std::string& task) {
   // Not here: who aborts may hold locks of TensorFlow's, and who asks is a thread of gRPC's.
   WorkQueue::of_process().submit(
       [routes, step, task, cache = failed.cache, own = failed.own, failure = failed.failure] {

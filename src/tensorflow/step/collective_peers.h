@@ -41,7 +41,7 @@ class CollectivePeers {
   // A task may ask about a step that never begins here. Of those the oldest are forgotten.
   static constexpr std::size_t kStepsRemembered = 4096;
 
-  struct Step {
+  struct CollectiveStep {
     absl::Status failure;
     bool begun = false;  // then end() follows
     Cache cache;         // if it has failed
@@ -51,11 +51,11 @@ class CollectivePeers {
 
   // Under mutex_. `awaited`: a step that has not begun.
   void keep_few(std::int64_t awaited) FW_REQUIRES(mutex_);
-  static void tell(const std::shared_ptr<Routes>& routes, std::int64_t step, const Step& failed,
-                   const std::string& task);
+  static void tell(const std::shared_ptr<Routes>& routes, std::int64_t step,
+                   const CollectiveStep& failed, const std::string& task);
 
   core::Mutex mutex_;
-  std::map<std::int64_t, Step> steps_ FW_GUARDED_BY(mutex_);
+  std::map<std::int64_t, CollectiveStep> steps_ FW_GUARDED_BY(mutex_);
   std::deque<std::int64_t> awaited_
       FW_GUARDED_BY(mutex_);  // of steps_, before they began; the oldest first
 };

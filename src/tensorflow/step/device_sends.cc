@@ -7,7 +7,7 @@
 
 namespace farwrite::plugin {
 
-struct DeviceSends::Turn {
+struct DeviceSends::DueSend {
   std::shared_ptr<Line> line;  // null: the step is over
   std::function<void()> push;
 };
@@ -20,7 +20,7 @@ struct DeviceSends::Line {
 };
 
 DeviceSends::TurnRef DeviceSends::add(const std::string& edge) {
-  auto turn = std::make_shared<Turn>();
+  auto turn = std::make_shared<DueSend>();
   const core::Lock lock(mutex_);
   std::shared_ptr<Line>& line = lines_[edge];
   if (line == nullptr) {

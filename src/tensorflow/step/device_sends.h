@@ -17,8 +17,8 @@ namespace farwrite::plugin {
 // Thread-safe.
 class DeviceSends {
  public:
-  struct Turn;
-  using TurnRef = std::shared_ptr<Turn>;
+  struct DueSend;
+  using TurnRef = std::shared_ptr<DueSend>;
 
   DeviceSends() = default;
   ~DeviceSends() { clear(); }  // a line and its turns hold each other

@@ -63,7 +63,7 @@ void ReceiveCall::begin(const std::shared_ptr<Route>& route, Routes::Cache cache
   rendezvous_->RegisterCall(this, args_);  // an aborted step settles the call in here
   // RegisterCall looks for an abort before it adds the call; one in between finds no call.
   const absl::Status aborted = rendezvous_->aborted();
-  if (!aborted.ok()) settle(aborted, Arrival());
+  if (!aborted.ok()) settle(aborted, ArrivedTensor());
   route->when_resolved(
       [self = shared_from_this()](const Route& resolved) { self->route_resolved(resolved); });
 }
@@ -128,7 +128,7 @@ void ReceiveCall::pull() {
                                                     const tf::Tensor& tensor, bool is_dead) {
       const std::shared_ptr<ReceiveCall> self = weak.lock();
       if (self == nullptr) return;  // it was pushed
-      Arrival arrival;
+      ArrivedTensor arrival;
       arrival.dead = is_dead;
       arrival.tensor = tensor;
       self->settle(status, std::move(arrival));
@@ -140,7 +140,7 @@ void ReceiveCall::pull() {
   pull->begin();
 }
 
-void ReceiveCall::deliver(Arrival arrival) {
+void ReceiveCall::deliver(ArrivedTensor arrival) {
   delivered_.store(true);
   if (arrival.kind == PushKind::kPull) {
     WorkQueue::of_process().submit([self = shared_from_this()] { self->pull(); });
@@ -156,7 +156,7 @@ void ReceiveCall::deliver(Arrival arrival) {
     if (arrival.kind == PushKind::kSerializedLent || memory_.device != nullptr) {
       // Not here: a string is filled with zeros first, and the memory that a device's driver has
       // pinned may have to be waited for.
-      const auto lent = std::make_shared<Arrival>(std::move(arrival));
+      const auto lent = std::make_shared<ArrivedTensor>(std::move(arrival));
       WorkQueue::of_process().submit([self = shared_from_this(), lent] {
         if (!self->given_up()) self->fetch_lent(std::move(*lent));
       });
@@ -171,21 +171,21 @@ void ReceiveCall::deliver(Arrival arrival) {
   }
   // The first view of a segment waits for the peer, which may be silent: on a thread of its own,
   // and the call can be aborted meanwhile.
-  const auto waiting = std::make_shared<Arrival>(std::move(arrival));
+  const auto waiting = std::make_shared<ArrivedTensor>(std::move(arrival));
   tf::Env::Default()->SchedClosure([self = shared_from_this(), waiting] {
     const absl::Status status = wait_until_ready(*waiting, [&self] { return self->given_up(); });
     self->arrived(remote_error(self->sender(), status), std::move(*waiting));
   });
 }
 
-void ReceiveCall::fetch_lent(Arrival arrival) {
+void ReceiveCall::fetch_lent(ArrivedTensor arrival) {
   fetch(std::move(arrival), allocator_,
-        [self = shared_from_this()](absl::Status status, Arrival fetched) {
+        [self = shared_from_this()](absl::Status status, ArrivedTensor fetched) {
           self->arrived(remote_error(self->sender(), status), std::move(fetched));
         });
 }
 
-void ReceiveCall::arrived(absl::Status status, Arrival arrival) {
+void ReceiveCall::arrived(absl::Status status, ArrivedTensor arrival) {
   if (device_ == nullptr && key_.dst.type != "CPU") {
     // Nothing knows any more in which memory the consumer wants it.
     status = absl::UnavailableError("Farwrite: the step's devices are gone");
@@ -197,10 +197,10 @@ void ReceiveCall::arrived(absl::Status status, Arrival arrival) {
   }
 }
 
-void ReceiveCall::copy_to_own_memory(Arrival arrival) {
+void ReceiveCall::copy_to_own_memory(ArrivedTensor arrival) {
   const auto copied = [self = shared_from_this(), way = arrival.way, sent = arrival.sent](
                           const absl::Status& status, const tf::Tensor& tensor) {
-    Arrival there;
+    ArrivedTensor there;
     there.way = way;
     there.sent = sent;
     there.tensor = tensor;
@@ -208,7 +208,7 @@ void ReceiveCall::copy_to_own_memory(Arrival arrival) {
   };
   if (serialized(arrival) || !tf::DataTypeCanUseMemcpy(arrival.tensor.dtype())) {
     // A variant, whose parts lie in the memory of the device. TensorFlow waits for their copies.
-    const auto taken = std::make_shared<Arrival>(std::move(arrival));
+    const auto taken = std::make_shared<ArrivedTensor>(std::move(arrival));
     tf::Env::Default()->SchedClosure([self = shared_from_this(), taken, copied] {
       tf::Tensor tensor;
       const absl::Status status =
@@ -232,10 +232,10 @@ void ReceiveCall::copy_to_own_memory(Arrival arrival) {
 }
 
 void ReceiveCall::fail(const absl::Status& status) {
-  settle(remote_error(sender(), status), Arrival());
+  settle(remote_error(sender(), status), ArrivedTensor());
 }
 
-void ReceiveCall::settle(absl::Status status, Arrival arrival) {
+void ReceiveCall::settle(absl::Status status, ArrivedTensor arrival) {
   if (settled_.exchange(true)) return;
   std::shared_ptr<Pull> given_up;
   const bool failed = !status.ok();

@@ -41,11 +41,11 @@ class ReceiveCall final : public tensorflow::BaseRecvTensorCall,
 
   // tensorflow::BaseRecvTensorCall.
   void Start(std::function<void()>) override {}
-  void StartAbort(const absl::Status& status) override { settle(status, Arrival()); }
+  void StartAbort(const absl::Status& status) override { settle(status, ArrivedTensor()); }
   absl::Status status() const override;
 
   // Waiter.
-  void deliver(Arrival arrival) override;
+  void deliver(ArrivedTensor arrival) override;
   void fail(const absl::Status& status) override;
   bool given_up() const override { return settled_.load(); }
   void overdue() override;
@@ -54,11 +54,11 @@ class ReceiveCall final : public tensorflow::BaseRecvTensorCall,
   void route_resolved(const Route& route);
   // Asks by RecvTensor, once.
   void pull();
-  void fetch_lent(Arrival arrival);
+  void fetch_lent(ArrivedTensor arrival);
   // The bytes are in this process, or they will not come.
-  void arrived(absl::Status status, Arrival arrival);
-  void copy_to_own_memory(Arrival arrival);
-  void settle(absl::Status status, Arrival arrival);
+  void arrived(absl::Status status, ArrivedTensor arrival);
+  void copy_to_own_memory(ArrivedTensor arrival);
+  void settle(absl::Status status, ArrivedTensor arrival);
   void finish();
   // The sending task, by its name in the step's cluster.
   const std::string& sender() const { return route_->task(); }
@@ -78,7 +78,7 @@ class ReceiveCall final : public tensorflow::BaseRecvTensorCall,
   Routes::Cache cache_;
   std::atomic<bool> settled_{false};
   std::atomic<bool> delivered_{false};  // the arrival table no longer holds it
-  Arrival arrival_;
+  ArrivedTensor arrival_;
   mutable core::Mutex mutex_;
   absl::Status status_ FW_GUARDED_BY(mutex_);
   std::shared_ptr<Pull> pull_ FW_GUARDED_BY(mutex_);

@@ -66,7 +66,7 @@ absl::Status Rendezvous::keep(const ParsedKey& key, const tf::RendezvousInterfac
 void Rendezvous::keep(const Sending& sending) {
   if (!aborted().ok())
     return;  // an aborted step keeps nothing, and its receiver is aborted as well
-  const Outgoing& outgoing = sending.outgoing;
+  const OutgoingTensor& outgoing = sending.outgoing;
   (void)keep(outgoing.key, sending.args, outgoing.tensor, outgoing.dead);
 }
 
@@ -94,7 +94,7 @@ absl::Status Rendezvous::Send(const ParsedKey& key, const tf::RendezvousInterfac
   if (route == nullptr) return status;
   manager_->will_push(step_id_, start_, route);
   auto sending = std::make_shared<Sending>();
-  Outgoing& outgoing = sending->outgoing;
+  OutgoingTensor& outgoing = sending->outgoing;
   outgoing.step = step_id_;
   outgoing.start = start_;
   outgoing.sender = manager_->server();
@@ -153,14 +153,14 @@ void Rendezvous::decide(const SendingRef& sending, const Route& route) {
 }
 
 void Rendezvous::push_copy(const SendingRef& sending, const Route& route) {
-  const Outgoing& outgoing = sending->outgoing;
+  const OutgoingTensor& outgoing = sending->outgoing;
   const Reach& reach = route.reach();
   const DeviceSends::TurnRef turn = device_sends_.add(split_key(outgoing.key.FullKey()).name);
   // A step may be cleaned up, and this with it, before the device has ended the copy.
   const auto ready =
       [self = std::shared_ptr<Rendezvous>(tsl::core::GetNewRef(this).release(),
                                           [](Rendezvous* rendezvous) { rendezvous->Unref(); }),
-       turn, sending, to = route.shared_from_this()](Outgoing copied) {
+       turn, sending, to = route.shared_from_this()](OutgoingTensor copied) {
         self->device_sends_.ready(turn, [self, sending, to, copied = std::move(copied)] {
           if (self->aborted().ok()) self->push_now(*sending, copied, *to);
         });
@@ -170,7 +170,7 @@ void Rendezvous::push_copy(const SendingRef& sending, const Route& route) {
     return;
   }
   const auto pulled = [&](Origin why) {
-    Outgoing of_device = outgoing;
+    OutgoingTensor of_device = outgoing;
     of_device.origin = why;
     ready(std::move(of_device));
   };
@@ -180,7 +180,7 @@ void Rendezvous::push_copy(const SendingRef& sending, const Route& route) {
       copy_to_host(registered, sending->memory, outgoing.tensor, outgoing.key.edge_name,
                    [ready, sending, started = TransferLog::of_process().start()](
                        const absl::Status& status, const tf::Tensor& copy) {
-                     Outgoing copied = sending->outgoing;
+                     OutgoingTensor copied = sending->outgoing;
                      copied.origin = Origin::kStaged;
                      copied.tensor = copy;
                      copied.failure = status;
@@ -190,7 +190,8 @@ void Rendezvous::push_copy(const SendingRef& sending, const Route& route) {
   if (!began) pulled(Origin::kDeviceNoRoom);
 }
 
-void Rendezvous::push_now(const Sending& sending, const Outgoing& outgoing, const Route& route) {
+void Rendezvous::push_now(const Sending& sending, const OutgoingTensor& outgoing,
+                          const Route& route) {
   const absl::Status pushed = push(manager_->peers().device(), manager_->arrivals(), route,
                                    outgoing, [this, &sending] { keep(sending); });
   if (!pushed.ok()) StartAbort(remote_error(route.task(), pushed));

@@ -53,7 +53,7 @@ class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
 
   // A tensor on its way, until it is decided whether it is pushed or kept.
   struct Sending {
-    Outgoing outgoing;
+    OutgoingTensor outgoing;
     tensorflow::RendezvousInterface::Args args;
     tsl::core::RefCountPtr<tensorflow::DeviceContext> context;
     DeviceMemory memory;  // where the tensor lies
@@ -71,7 +71,7 @@ class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
   // Copies the tensor out of its device, and pushes it when that is done.
   void push_copy(const SendingRef& sending, const Route& route);
   // `outgoing`: of this tensor, or of its copy.
-  void push_now(const Sending& sending, const Outgoing& outgoing, const Route& route);
+  void push_now(const Sending& sending, const OutgoingTensor& outgoing, const Route& route);
   // Whether it was undecided; then the caller decides.
   bool take_undecided(const std::string& key);
   // RecvTensor asks for the tensor: from now on it is kept, if it is not pushed already.

@@ -21,7 +21,7 @@ constexpr std::uint64_t kSeldom = 16;
 constexpr std::uint64_t kEntryBytes = 512;
 
 // Lent bytes are the sender's. Slots are bounded, and what landed in them has no backlog.
-Backlog::Share share_of(const Arrival& arrival, std::string_view key) {
+Backlog::Share share_of(const ArrivedTensor& arrival, std::string_view key) {
   if (arrival.backlog == nullptr) return {};
   const std::uint64_t bytes = arrival.lent == nullptr ? arrival.tensor_bytes : 0;
   return {arrival.backlog, kEntryBytes + key.size() + bytes};
@@ -33,9 +33,9 @@ void Tombstones::add(const StepId& step, std::uint64_t sender, std::uint64_t sta
   const Stone stone{step, sender};
   const auto [found, is_new] = stones_.try_emplace(stone);
   if (is_new) {
-    found->second.place = oldest_first_.insert(oldest_first_.end(), stone);
+    found->second.stone = oldest_first_.insert(oldest_first_.end(), stone);
   } else {
-    oldest_first_.splice(oldest_first_.end(), oldest_first_, found->second.place);
+    oldest_first_.splice(oldest_first_.end(), oldest_first_, found->second.stone);
   }
   found->second.start = std::max(found->second.start, start);
   if (oldest_first_.size() <= kMaxTombstones) return;
@@ -46,7 +46,7 @@ void Tombstones::add(const StepId& step, std::uint64_t sender, std::uint64_t sta
 void Tombstones::begins_again(const StepId& step) {
   const auto found = stones_.find({step, kEverybody});
   if (found == stones_.end()) return;
-  oldest_first_.erase(found->second.place);
+  oldest_first_.erase(found->second.stone);
   stones_.erase(found);
 }
 
@@ -56,15 +56,15 @@ bool Tombstones::contains(const StepId& step, std::uint64_t sender, std::uint64_
   return found != stones_.end() && start <= found->second.start;
 }
 
-void ArrivalTable::prune(Shard& shard, const StepId& step, Places::iterator place) {
-  if (!place->second.arrivals.empty() || !place->second.waiters.empty()) return;
+void ArrivalTable::prune(ArrivalShard& shard, const StepId& step, StepQueues::iterator queues) {
+  if (!queues->second.arrivals.empty() || !queues->second.waiters.empty()) return;
   const auto found = shard.steps.find(step);
-  found->second.erase(place);
+  found->second.erase(queues);
   if (found->second.empty()) shard.steps.erase(found);
 }
 
-void ArrivalTable::deliver(const StepId& step, std::string_view key, Arrival arrival) {
-  Shard& shard = this->shard(step);
+void ArrivalTable::deliver(const StepId& step, std::string_view key, ArrivedTensor arrival) {
+  ArrivalShard& shard = this->shard(step);
   std::shared_ptr<Waiter> waiter;
   {
     const core::Lock lock(shard.mutex);
@@ -77,20 +77,21 @@ void ArrivalTable::deliver(const StepId& step, std::string_view key, Arrival arr
       failed->second.erase(arrival.sender);
       if (failed->second.empty()) shard.failed.erase(failed);
     }
-    Places& places = shard.steps[step];
-    const auto place = places.try_emplace(std::string(key)).first;
-    std::deque<Waiting>& waiters = place->second.waiters;
-    const auto waiting = std::find_if(waiters.begin(), waiters.end(), [](const Waiting& entry) {
-      return !entry.waiter->given_up();  // who has given up forgets itself
-    });
+    StepQueues& keys = shard.steps[step];
+    const auto queues = keys.try_emplace(std::string(key)).first;
+    std::deque<QueuedWaiter>& waiters = queues->second.waiters;
+    const auto waiting =
+        std::find_if(waiters.begin(), waiters.end(), [](const QueuedWaiter& entry) {
+          return !entry.waiter->given_up();  // who has given up forgets itself
+        });
     if (waiting == waiters.end()) {
       Backlog::Share share = share_of(arrival, key);
-      place->second.arrivals.push_back({std::move(arrival), std::move(share)});
+      queues->second.arrivals.push_back({std::move(arrival), std::move(share)});
       return;
     }
     waiter = std::move(waiting->waiter);
     waiters.erase(waiting);
-    prune(shard, step, place);
+    prune(shard, step, queues);
   }
   count(stats().received);
   waiter->deliver(std::move(arrival));
@@ -98,27 +99,27 @@ void ArrivalTable::deliver(const StepId& step, std::string_view key, Arrival arr
 
 void ArrivalTable::wait(const StepId& step, std::string_view key, std::shared_ptr<Waiter> waiter,
                         const void* peer, std::uint64_t sender) {
-  Shard& shard = this->shard(step);
-  Arrival arrival;
+  ArrivalShard& shard = this->shard(step);
+  ArrivedTensor arrival;
   {
     const core::Lock lock(shard.mutex);
     if (waiter->given_up()) return;
-    Places& places = shard.steps[step];
-    const auto place = places.try_emplace(std::string(key)).first;
-    std::deque<Unclaimed>& arrivals = place->second.arrivals;
+    StepQueues& keys = shard.steps[step];
+    const auto queues = keys.try_emplace(std::string(key)).first;
+    std::deque<Unclaimed>& arrivals = queues->second.arrivals;
     if (arrivals.empty()) {
       const auto failed = shard.failed.find(step);
       if (failed != shard.failed.end() && failed->second.count(sender) != 0) {
         waiter->fail(failed->second[sender].status);
-        prune(shard, step, place);
+        prune(shard, step, queues);
         return;
       }
-      place->second.waiters.push_back({std::move(waiter), peer, sender, reminders_.load()});
+      queues->second.waiters.push_back({std::move(waiter), peer, sender, reminders_.load()});
       return;
     }
     arrival = std::move(arrivals.front().arrival);
     arrivals.pop_front();
-    prune(shard, step, place);
+    prune(shard, step, queues);
   }
   count(stats().received);
   count(stats().received_early);
@@ -126,33 +127,33 @@ void ArrivalTable::wait(const StepId& step, std::string_view key, std::shared_pt
 }
 
 void ArrivalTable::forget(const StepId& step, std::string_view key, const Waiter* waiter) {
-  Shard& shard = this->shard(step);
+  ArrivalShard& shard = this->shard(step);
   const core::Lock lock(shard.mutex);
   const auto found = shard.steps.find(step);
   if (found == shard.steps.end()) return;
-  const auto place = found->second.find(std::string(key));
-  if (place == found->second.end()) return;
-  std::deque<Waiting>& waiters = place->second.waiters;
+  const auto queues = found->second.find(std::string(key));
+  if (queues == found->second.end()) return;
+  std::deque<QueuedWaiter>& waiters = queues->second.waiters;
   for (auto at = waiters.begin(); at != waiters.end(); ++at) {
     if (at->waiter.get() != waiter) continue;
     waiters.erase(at);
     break;
   }
-  prune(shard, step, place);
+  prune(shard, step, queues);
 }
 
 void ArrivalTable::sender_dropped(const StepId& step, std::uint64_t sender, std::uint64_t start) {
-  Shard& shard = this->shard(step);
+  ArrivalShard& shard = this->shard(step);
   std::vector<Unclaimed> dropped;  // leases end after the lock
   const core::Lock lock(shard.mutex);
   shard.tombstones.add(step, sender, start);
   const auto found = shard.steps.find(step);
   if (found == shard.steps.end()) return;
-  Places& places = found->second;
-  for (auto place = places.begin(); place != places.end();) {
+  StepQueues& keys = found->second;
+  for (auto queues = keys.begin(); queues != keys.end();) {
     std::deque<Unclaimed> kept;
-    for (Unclaimed& unclaimed : place->second.arrivals) {
-      const Arrival& arrival = unclaimed.arrival;
+    for (Unclaimed& unclaimed : queues->second.arrivals) {
+      const ArrivedTensor& arrival = unclaimed.arrival;
       if (arrival.sender == sender && arrival.start <= start) {
         count(stats().dropped_gone_step);
         dropped.push_back(std::move(unclaimed));
@@ -160,74 +161,74 @@ void ArrivalTable::sender_dropped(const StepId& step, std::uint64_t sender, std:
         kept.push_back(std::move(unclaimed));
       }
     }
-    place->second.arrivals = std::move(kept);
-    const bool empty = place->second.arrivals.empty() && place->second.waiters.empty();
-    place = empty ? places.erase(place) : std::next(place);
+    queues->second.arrivals = std::move(kept);
+    const bool empty = queues->second.arrivals.empty() && queues->second.waiters.empty();
+    queues = empty ? keys.erase(queues) : std::next(queues);
   }
-  if (places.empty()) shard.steps.erase(found);
+  if (keys.empty()) shard.steps.erase(found);
 }
 
 void ArrivalTable::withdraw(const StepId& step, std::string_view key, std::uint64_t sender) {
-  Shard& shard = this->shard(step);
+  ArrivalShard& shard = this->shard(step);
   Unclaimed dropped;  // a lease ends after the lock
   const core::Lock lock(shard.mutex);
   const auto found = shard.steps.find(step);
   if (found == shard.steps.end()) return;
-  const auto place = found->second.find(std::string(key));
-  if (place == found->second.end()) return;
-  std::deque<Unclaimed>& arrivals = place->second.arrivals;
+  const auto queues = found->second.find(std::string(key));
+  if (queues == found->second.end()) return;
+  std::deque<Unclaimed>& arrivals = queues->second.arrivals;
   const auto last = std::find_if(
       arrivals.rbegin(), arrivals.rend(),
       [sender](const Unclaimed& unclaimed) { return unclaimed.arrival.sender == sender; });
   if (last == arrivals.rend()) return;
   dropped = std::move(*last);
   arrivals.erase(std::next(last).base());
-  prune(shard, step, place);
+  prune(shard, step, queues);
 }
 
 void ArrivalTable::sender_failed(const StepId& step, std::uint64_t sender,
                                  const absl::Status& status, const void* peer,
                                  std::shared_ptr<Backlog> backlog) {
-  Shard& shard = this->shard(step);
+  ArrivalShard& shard = this->shard(step);
   const core::Lock lock(shard.mutex);
   Backlog::Share share(std::move(backlog), kEntryBytes + status.message().size());
   shard.failed[step][sender] = {status, peer, std::move(share)};
   const auto found = shard.steps.find(step);
   if (found == shard.steps.end()) return;
-  for (const auto& [key, place] : found->second) {
-    for (const Waiting& waiting : place.waiters) {
+  for (const auto& [key, queues] : found->second) {
+    for (const QueuedWaiter& waiting : queues.waiters) {
       if (waiting.sender == sender) waiting.waiter->fail(status);  // forgets itself, later
     }
   }
 }
 
 void ArrivalTable::forgive(const StepId& step) {
-  Shard& shard = this->shard(step);
+  ArrivalShard& shard = this->shard(step);
   const core::Lock lock(shard.mutex);
   shard.failed.erase(step);
 }
 
 void ArrivalTable::step_begins(const StepId& step) {
-  Shard& shard = this->shard(step);
+  ArrivalShard& shard = this->shard(step);
   const core::Lock lock(shard.mutex);
   shard.tombstones.begins_again(step);
 }
 
 void ArrivalTable::step_ended(const StepId& step) {
-  Shard& shard = this->shard(step);
-  Places dropped;  // leases end after the lock
+  ArrivalShard& shard = this->shard(step);
+  StepQueues dropped;  // leases end after the lock
   const core::Lock lock(shard.mutex);
   shard.tombstones.add(step);
   const auto found = shard.steps.find(step);
   if (found == shard.steps.end()) return;
   // Waiters end by TensorFlow's own abort of their step.
-  for (auto place = found->second.begin(); place != found->second.end();) {
-    count(stats().dropped_gone_step, place->second.arrivals.size());
-    if (place->second.waiters.empty()) {
-      dropped.insert(found->second.extract(place++));
+  for (auto queues = found->second.begin(); queues != found->second.end();) {
+    count(stats().dropped_gone_step, queues->second.arrivals.size());
+    if (queues->second.waiters.empty()) {
+      dropped.insert(found->second.extract(queues++));
     } else {
-      dropped[place->first].arrivals.swap(place->second.arrivals);
-      ++place;
+      dropped[queues->first].arrivals.swap(queues->second.arrivals);
+      ++queues;
     }
   }
   if (found->second.empty()) shard.steps.erase(found);
@@ -235,7 +236,7 @@ void ArrivalTable::step_ended(const StepId& step) {
 
 void ArrivalTable::peer_ended(const void* peer, const absl::Status& status) {
   std::vector<Unclaimed> dropped;  // leases end after the locks
-  for (Shard& shard : shards_) {
+  for (ArrivalShard& shard : shards_) {
     const core::Lock lock(shard.mutex);
     for (auto failed = shard.failed.begin(); failed != shard.failed.end();) {
       for (auto sender = failed->second.begin(); sender != failed->second.end();) {
@@ -244,21 +245,21 @@ void ArrivalTable::peer_ended(const void* peer, const absl::Status& status) {
       failed = failed->second.empty() ? shard.failed.erase(failed) : std::next(failed);
     }
     for (auto step = shard.steps.begin(); step != shard.steps.end();) {
-      Places& places = step->second;
-      for (auto at = places.begin(); at != places.end();) {
-        Place& place = at->second;
-        for (const Waiting& waiting : place.waiters) {
+      StepQueues& keys = step->second;
+      for (auto at = keys.begin(); at != keys.end();) {
+        KeyQueues& queues = at->second;
+        for (const QueuedWaiter& waiting : queues.waiters) {
           if (waiting.peer == peer) waiting.waiter->fail(status);  // forgets itself, later
         }
         const auto gone = std::stable_partition(
-            place.arrivals.begin(), place.arrivals.end(),
+            queues.arrivals.begin(), queues.arrivals.end(),
             [peer](const Unclaimed& unclaimed) { return unclaimed.arrival.peer != peer; });
-        std::move(gone, place.arrivals.end(), std::back_inserter(dropped));
-        place.arrivals.erase(gone, place.arrivals.end());
-        const bool empty = place.arrivals.empty() && place.waiters.empty();
-        at = empty ? places.erase(at) : std::next(at);
+        std::move(gone, queues.arrivals.end(), std::back_inserter(dropped));
+        queues.arrivals.erase(gone, queues.arrivals.end());
+        const bool empty = queues.arrivals.empty() && queues.waiters.empty();
+        at = empty ? keys.erase(at) : std::next(at);
       }
-      step = places.empty() ? shard.steps.erase(step) : std::next(step);
+      step = keys.empty() ? shard.steps.erase(step) : std::next(step);
     }
   }
   count(stats().dropped_dead_peer, dropped.size());
@@ -267,11 +268,11 @@ void ArrivalTable::peer_ended(const void* peer, const absl::Status& status) {
 void ArrivalTable::remind() {
   const std::uint64_t now = reminders_.fetch_add(1) + 1;
   std::vector<std::shared_ptr<Waiter>> overdue;
-  for (Shard& shard : shards_) {
+  for (ArrivalShard& shard : shards_) {
     const core::Lock lock(shard.mutex);
-    for (const auto& [step, places] : shard.steps) {
-      for (const auto& [key, place] : places) {
-        for (const Waiting& waiting : place.waiters) {
+    for (const auto& [step, keys] : shard.steps) {
+      for (const auto& [key, queues] : keys) {
+        for (const QueuedWaiter& waiting : queues.waiters) {
           const std::uint64_t waited = now - waiting.since;
           const bool reminded = waited > 1 && (waited & (waited - 1)) == 0;  // 2, 4, 8, 16
           const bool later = waited % kSeldom == 0 && waited > 0;
@@ -285,10 +286,10 @@ void ArrivalTable::remind() {
 
 std::uint64_t ArrivalTable::waiting_tensors() const {
   std::uint64_t waiting = 0;
-  for (const Shard& shard : shards_) {
+  for (const ArrivalShard& shard : shards_) {
     const core::Lock lock(shard.mutex);
-    for (const auto& [step, places] : shard.steps) {
-      for (const auto& [key, place] : places) waiting += place.arrivals.size();
+    for (const auto& [step, keys] : shard.steps) {
+      for (const auto& [key, queues] : keys) waiting += queues.arrivals.size();
     }
   }
   return waiting;

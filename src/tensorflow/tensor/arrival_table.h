@@ -1,8 +1,8 @@
 // ArrivalTable: where pushed tensors wait for their consumer, and consumers for their tensor.
 //
 // One table per process, because a push may arrive before its receiver knows the step: a fifth of
-// them do. A place is named by the receiving server's incarnation, the step and the full rendezvous
-// key, whose arrivals queue in order.
+// them do. Their queues are named by the receiving server's incarnation, the step and the full
+// rendezvous key; each keeps the order of arrival.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@
 namespace farwrite::plugin {
 
 // A pushed tensor, not yet in the form its consumer wants. Owns the lease, if there is one.
-struct Arrival {
+struct ArrivedTensor {
   PushKind kind = PushKind::kInline;
   bool dead = false;
   std::uint64_t sender = 0;          // server incarnation
@@ -53,7 +53,7 @@ class Waiter {
   // At most once, under no lock, in the thread that brought the arrival (a poller, or the sending
   // kernel's in the same process) or in the one that calls ArrivalTable::wait(). It must not block.
   // If the waiter gives up in this moment, the arrival is dropped.
-  virtual void deliver(Arrival arrival) = 0;
+  virtual void deliver(ArrivedTensor arrival) = 0;
   // Maybe under a lock of the arrival table, so it only hands over.
   virtual void fail(const absl::Status& status) = 0;
   virtual bool given_up() const = 0;
@@ -100,11 +100,11 @@ class Tombstones {
       return StepIdHash()(stone.step) ^ std::hash<std::uint64_t>()(stone.sender);
     }
   };
-  struct Ended {
+  struct EndedStep {
     std::uint64_t start = 0;
-    std::list<Stone>::iterator place;  // in oldest_first_
+    std::list<Stone>::iterator stone;  // in oldest_first_
   };
-  std::unordered_map<Stone, Ended, StoneHash> stones_;
+  std::unordered_map<Stone, EndedStep, StoneHash> stones_;
   std::list<Stone> oldest_first_;
 };
 
@@ -112,7 +112,7 @@ class Tombstones {
 class ArrivalTable {
  public:
   // Hands over to a waiter, or keeps the arrival until one comes or its step is gone.
-  void deliver(const StepId& step, std::string_view key, Arrival arrival);
+  void deliver(const StepId& step, std::string_view key, ArrivedTensor arrival);
   // `peer` is whose failure ends the wait; compared only. So does that of `sender`, if it is not 0:
   // see sender_failed().
   void wait(const StepId& step, std::string_view key, std::shared_ptr<Waiter> waiter,
@@ -124,7 +124,7 @@ class ArrivalTable {
   // nothing took goes, and what still comes. A task that leaves the cluster and is added again
   // starts a step anew, by the same number.
   void sender_dropped(const StepId& step, std::uint64_t sender, std::uint64_t start);
-  // The sender takes back what it pushed last to this place, if nothing has taken it.
+  // The sender takes back what it pushed last under this key, if nothing has taken it.
   void withdraw(const StepId& step, std::string_view key, std::uint64_t sender);
   // The sender's part of the step has failed: ends every wait for it, and those that begin before
   // it pushes again, or `peer` ends.
@@ -146,7 +146,7 @@ class ArrivalTable {
   std::uint64_t waiting_tensors() const;
 
  private:
-  struct Waiting {
+  struct QueuedWaiter {
     std::shared_ptr<Waiter> waiter;
     const void* peer = nullptr;
     std::uint64_t sender = 0;
@@ -154,32 +154,32 @@ class ArrivalTable {
   };
   // What nothing has asked for yet.
   struct Unclaimed {
-    Arrival arrival;
+    ArrivedTensor arrival;
     Backlog::Share share;
   };
-  struct Place {
+  struct KeyQueues {
     std::deque<Unclaimed> arrivals;
-    std::deque<Waiting> waiters;
+    std::deque<QueuedWaiter> waiters;
   };
   struct Failure {
     absl::Status status;
     const void* peer = nullptr;
     Backlog::Share share;
   };
-  using Places = std::unordered_map<std::string, Place>;
-  struct Shard {
+  using StepQueues = std::unordered_map<std::string, KeyQueues>;
+  struct ArrivalShard {
     mutable core::Mutex mutex;
-    std::unordered_map<StepId, Places, StepIdHash> steps FW_GUARDED_BY(mutex);
+    std::unordered_map<StepId, StepQueues, StepIdHash> steps FW_GUARDED_BY(mutex);
     Tombstones tombstones FW_GUARDED_BY(mutex);
     std::unordered_map<StepId, std::unordered_map<std::uint64_t, Failure>, StepIdHash> failed
         FW_GUARDED_BY(mutex);
   };
 
-  Shard& shard(const StepId& step) { return shards_[StepIdHash()(step) % shards_.size()]; }
-  static void prune(Shard& shard, const StepId& step, Places::iterator place)
+  ArrivalShard& shard(const StepId& step) { return shards_[StepIdHash()(step) % shards_.size()]; }
+  static void prune(ArrivalShard& shard, const StepId& step, StepQueues::iterator queues)
       FW_REQUIRES(shard.mutex);
 
-  std::array<Shard, 16> shards_;
+  std::array<ArrivalShard, 16> shards_;
   std::atomic<std::uint64_t> reminders_{0};
 };
 

@@ -20,7 +20,7 @@ std::atomic<std::int64_t> fetches_under_way{0};
 
 // Owns source and destination until no byte moves any more.
 struct Fetch {
-  Arrival arrival;
+  ArrivedTensor arrival;
   Fetched fetched;
 };
 
@@ -33,7 +33,7 @@ void finish(std::unique_ptr<Fetch> fetch, absl::Status status) {
 // On a thread of the channel.
 void read_over(void* context, const fw_status* status) {
   std::unique_ptr<Fetch> fetch(static_cast<Fetch*>(context));
-  Arrival& arrival = fetch->arrival;
+  ArrivedTensor& arrival = fetch->arrival;
   if (status != nullptr) {
     std::string why = "Farwrite: cannot read a tensor that a peer lent: ";
     finish(std::move(fetch), absl::UnavailableError(why + fw_status_message(status)));
@@ -51,7 +51,7 @@ void read_over(void* context, const fw_status* status) {
 }
 
 // Where the bytes go; null if there is no memory.
-void* make_room(Arrival& arrival, tf::Allocator* allocator) {
+void* make_room(ArrivedTensor& arrival, tf::Allocator* allocator) {
   if (!arrival.of_call) count(stats().read_allocations);
   if (arrival.kind == PushKind::kSerializedLent) {
     try {
@@ -65,7 +65,7 @@ void* make_room(Arrival& arrival, tf::Allocator* allocator) {
   return arrival.tensor.IsInitialized() ? arrival.tensor.data() : nullptr;
 }
 
-std::unique_ptr<Fetch> begin(Arrival arrival, Fetched fetched) {
+std::unique_ptr<Fetch> begin(ArrivedTensor arrival, Fetched fetched) {
   auto fetch = std::make_unique<Fetch>();
   fetch->arrival = std::move(arrival);
   fetch->fetched = std::move(fetched);
@@ -75,7 +75,7 @@ std::unique_ptr<Fetch> begin(Arrival arrival, Fetched fetched) {
 
 template <typename Room>
 void read(std::unique_ptr<Fetch> fetch, const Room& room) {
-  Arrival& taken = fetch->arrival;
+  ArrivedTensor& taken = fetch->arrival;
   const absl::Status fits = check_lent_bytes(fw_remote_bytes(taken.lent.get()), taken.tensor_bytes);
   if (!fits.ok()) {
     finish(std::move(fetch), fits);
@@ -101,17 +101,17 @@ void read(std::unique_ptr<Fetch> fetch, const Room& room) {
 
 }  // namespace
 
-bool must_fetch(const Arrival& arrival) {
+bool must_fetch(const ArrivedTensor& arrival) {
   return arrival.lent != nullptr && fw_remote_maps(arrival.lent.get()) == 0;
 }
 
-void fetch(Arrival arrival, tf::Allocator* allocator, Fetched fetched) {
+void fetch(ArrivedTensor arrival, tf::Allocator* allocator, Fetched fetched) {
   read(begin(std::move(arrival), std::move(fetched)),
-       [allocator](Arrival& taken) { return make_room(taken, allocator); });
+       [allocator](ArrivedTensor& taken) { return make_room(taken, allocator); });
 }
 
-void fetch_into(Arrival arrival, const tf::Tensor& destination, Fetched fetched) {
-  read(begin(std::move(arrival), std::move(fetched)), [&destination](Arrival& taken) {
+void fetch_into(ArrivedTensor arrival, const tf::Tensor& destination, Fetched fetched) {
+  read(begin(std::move(arrival), std::move(fetched)), [&destination](ArrivedTensor& taken) {
     taken.tensor = destination;
     return taken.tensor.data();
   });

@@ -23,14 +23,14 @@ namespace tf = ::tensorflow;
 // TensorFlow's own have 0.
 constexpr std::int32_t kKernelPriority = 1;
 
-enum class Change { kUpdate, kAdd, kSub };
+enum class InPlaceOp { kUpdate, kAdd, kSub };
 
-template <typename Element, Change kChange>
+template <typename Element, InPlaceOp kChange>
 void change(Element* target, const Element* source, std::int64_t elements) {
   for (std::int64_t i = 0; i < elements; ++i) {
-    if constexpr (kChange == Change::kUpdate) {
+    if constexpr (kChange == InPlaceOp::kUpdate) {
       target[i] = source[i];
-    } else if constexpr (kChange == Change::kAdd) {
+    } else if constexpr (kChange == InPlaceOp::kAdd) {
       target[i] = target[i] + source[i];
     } else {
       target[i] = target[i] - source[i];
@@ -39,7 +39,7 @@ void change(Element* target, const Element* source, std::int64_t elements) {
 }
 
 // x[i, ...] = or += or -= v, for every row that i names. Shapes: x [n, ...], i [k], v [k, ...].
-template <typename Element, Change kChange>
+template <typename Element, InPlaceOp kChange>
 class InPlaceKernel final : public tf::OpKernel {
  public:
   using tf::OpKernel::OpKernel;
@@ -97,17 +97,17 @@ class InPlaceKernel final : public tf::OpKernel {
   REGISTER_KERNEL_BUILDER(                                                                   \
       Name(name).Device(tf::DEVICE_CPU).TypeConstraint<type>("T").Priority(kKernelPriority), \
       InPlaceKernel<type, kind>)
-#define FARWRITE_ALL_IN_PLACE(type)                          \
-  FARWRITE_IN_PLACE("InplaceUpdate", Change::kUpdate, type); \
-  FARWRITE_IN_PLACE("InplaceAdd", Change::kAdd, type);       \
-  FARWRITE_IN_PLACE("InplaceSub", Change::kSub, type)
+#define FARWRITE_ALL_IN_PLACE(type)                             \
+  FARWRITE_IN_PLACE("InplaceUpdate", InPlaceOp::kUpdate, type); \
+  FARWRITE_IN_PLACE("InplaceAdd", InPlaceOp::kAdd, type);       \
+  FARWRITE_IN_PLACE("InplaceSub", InPlaceOp::kSub, type)
 
 using ::Eigen::half;
 using ::tensorflow::bfloat16;
 using ::tensorflow::complex128;
 using ::tensorflow::complex64;
 TF_CALL_NUMBER_TYPES(FARWRITE_ALL_IN_PLACE);
-FARWRITE_IN_PLACE("InplaceUpdate", Change::kUpdate, bool);
+FARWRITE_IN_PLACE("InplaceUpdate", InPlaceOp::kUpdate, bool);
 
 }  // namespace
 }  // namespace farwrite::plugin

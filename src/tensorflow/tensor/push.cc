@@ -73,8 +73,8 @@ tf::Tensor snapshot(const tf::Tensor& tensor) {
 
 class Push {
  public:
-  Push(fw_device* device, ArrivalTable& arrivals, const Route& route, const Outgoing& outgoing,
-       const std::function<void()>& keep)
+  Push(fw_device* device, ArrivalTable& arrivals, const Route& route,
+       const OutgoingTensor& outgoing, const std::function<void()>& keep)
       : device_(device),
         arrivals_(arrivals),
         route_(route),
@@ -141,7 +141,7 @@ class Push {
     if (fw_device_contains(device_, data) == 0) return foreign(data);
     if (ArenaAllocator::traced()) StagedCopies::of_process().not_needed(*edge_, message_.step);
     if (!aligned(data)) return staged(data, message_.tensor_bytes, Way::kStagedUnaligned);
-    auto lent = std::make_unique<Lent>();
+    auto lent = std::make_unique<LentTensor>();
     lent->tensor = tensor;
     lent->variable = facts.variable;
     return lend(data, message_.tensor_bytes, std::move(lent), Way::kZeroCopy);
@@ -169,7 +169,7 @@ class Push {
 
   bool loopback() const { return route_.reach().loopback; }
 
-  absl::Status deliver(Arrival arrival) {
+  absl::Status deliver(ArrivedTensor arrival) {
     arrival.sender = outgoing_.sender;
     arrival.way = name_of(Way::kLoopback);
     arrival.sent = message_.sent;
@@ -181,7 +181,7 @@ class Push {
   // To another server of this process: the tensor itself, which is never written while shared.
   absl::Status hand_over() {
     const tf::Tensor& tensor = outgoing_.tensor;
-    Arrival arrival;
+    ArrivedTensor arrival;
     arrival.tensor = tensor;
     if (facts().ref && tf::DataTypeCanUseMemcpy(tensor.dtype())) {
       arrival.tensor = snapshot(tensor);
@@ -195,7 +195,7 @@ class Push {
     message_.payload = payload;
     if (loopback()) {
       went(Way::kInline, payload.size());
-      Arrival dead;
+      ArrivedTensor dead;
       dead.dead = true;
       return deliver(std::move(dead));
     }
@@ -267,8 +267,8 @@ class Push {
                      ArenaAllocator::why_outside());
       return staged(data, bytes, Way::kStagedForeign);
     }
-    const StagedCopies::Sent sent{edge_, route_.reach().process, outgoing_.tensor, message_.step,
-                                  device_};
+    const StagedCopies::ForeignTensor sent{edge_, route_.reach().process, outgoing_.tensor,
+                                           message_.step, device_};
     bool hold = false;
     Staged again = StagedCopies::of_process().find(sent, &hold);
     if (again != nullptr) return lend_copy(std::move(again), bytes, Way::kLentAgain);
@@ -289,7 +289,7 @@ class Push {
 
   // Copies into registered memory and lends the copy. `why` it was copied. `hold`: for later, too.
   absl::Status staged(const char* data, std::uint64_t bytes, Way why,
-                      const StagedCopies::Sent* hold = nullptr) {
+                      const StagedCopies::ForeignTensor* hold = nullptr) {
     Staged copy = stage(device_, data, bytes);
     if (copy != nullptr && hold != nullptr) {
       copy = StagedCopies::of_process().hold(*hold, std::move(copy));
@@ -302,13 +302,14 @@ class Push {
     if (copy == nullptr) {
       return pull(stats().pulls_no_memory);
     }
-    auto lent = std::make_unique<Lent>();
+    auto lent = std::make_unique<LentTensor>();
     lent->copy = std::move(copy);
     const void* const memory = lent->copy.get();
     return lend(memory, bytes, std::move(lent), how);
   }
 
-  absl::Status lend(const void* data, std::uint64_t bytes, std::unique_ptr<Lent> lent, Way how) {
+  absl::Status lend(const void* data, std::uint64_t bytes, std::unique_ptr<LentTensor> lent,
+                    Way how) {
     PeerProcess& process = *route_.reach().process;
     const absl::Status status = process.lend(encode(message_), data, bytes, std::move(lent));
     if (status.ok()) {
@@ -330,7 +331,7 @@ class Push {
     message_.kind = PushKind::kCopyFailed;
     message_.payload = why;
     if (!loopback()) return route_.reach().process->send(encode(message_));
-    Arrival failed;
+    ArrivedTensor failed;
     failed.kind = PushKind::kCopyFailed;
     failed.failure = outgoing_.failure;
     return deliver(std::move(failed));
@@ -344,7 +345,7 @@ class Push {
     keep_();
     absl::Status told;
     if (loopback()) {
-      Arrival asked;
+      ArrivedTensor asked;
       asked.kind = PushKind::kPull;
       told = deliver(std::move(asked));
     } else {
@@ -359,7 +360,7 @@ class Push {
   fw_device* const device_;
   ArrivalTable& arrivals_;
   const Route& route_;
-  const Outgoing& outgoing_;
+  const OutgoingTensor& outgoing_;
   const std::function<void()>& keep_;  // as push() has it
   const std::shared_ptr<Edge> edge_;
   const std::int64_t started_;
@@ -370,7 +371,7 @@ class Push {
 }  // namespace
 
 absl::Status push(fw_device* device, ArrivalTable& arrivals, const Route& route,
-                  const Outgoing& outgoing, const std::function<void()>& keep) {
+                  const OutgoingTensor& outgoing, const std::function<void()>& keep) {
   return Push(device, arrivals, route, outgoing, keep).run();
 }
 

@@ -20,7 +20,7 @@ enum class Origin : std::uint8_t {
 };
 
 // What one push is about.
-struct Outgoing {
+struct OutgoingTensor {
   std::int64_t step = 0;
   std::uint64_t start = 0;   // of the step here
   std::uint64_t sender = 0;  // own server's incarnation
@@ -38,7 +38,7 @@ struct Outgoing {
 // fails, as stock leaves it for a receiver that has gone. An error means that a live receiver will
 // wait in vain: end the step.
 absl::Status push(fw_device* device, ArrivalTable& arrivals, const Route& route,
-                  const Outgoing& outgoing, const std::function<void()>& keep);
+                  const OutgoingTensor& outgoing, const std::function<void()>& keep);
 
 // Tells the receiver that this server has cleaned up what it started of the step until `start`.
 void push_step_gone(ArrivalTable& arrivals, const Route& route, std::uint64_t sender,

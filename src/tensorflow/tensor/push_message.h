@@ -24,7 +24,7 @@ enum class PushKind : std::uint8_t {
   kLanded = 7,          // the tensor's bytes are in a slot, and this is its description: the key
                         // is the instance alone, see split_key()
   // Of collectives.
-  kWithdrawn = 8,   // the sender takes its last push to this place back
+  kWithdrawn = 8,   // the sender takes its last push under this key back
   kStepFailed = 9,  // the sender's part has failed, with the status that follows: wait no more
   // Of a backlog, see backlog.h.
   kHold = 10,    // keep what you have and say kPull, until

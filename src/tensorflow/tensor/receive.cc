@@ -102,7 +102,7 @@ absl::Status cannot_parse() {
   return absl::InternalError("Farwrite: a peer pushed a tensor that cannot be parsed");
 }
 
-absl::Status parse(const Arrival& arrival, tf::TensorProto* proto) {
+absl::Status parse(const ArrivedTensor& arrival, tf::TensorProto* proto) {
   const void* data = arrival.serialized.data();
   std::uint64_t bytes = arrival.serialized.size();
   if (arrival.kind == PushKind::kSerializedLent) {
@@ -172,7 +172,7 @@ absl::Status PushReceiver::take(const std::shared_ptr<PeerProcess>& peer, std::s
   if (message.wants_slot && message.kind == PushKind::kAlias && !message.dead) {
     peer->want_slots(split_key(message.key).name, message.tensor_bytes);
   }
-  Arrival arrival;
+  ArrivedTensor arrival;
   arrival.kind = message.kind;
   arrival.way = way_of(message.kind);
   arrival.sent = message.sent;
@@ -208,7 +208,7 @@ absl::Status PushReceiver::take_landed(const std::shared_ptr<PeerProcess>& peer,
     // A caller waits for this tensor, and there is no telling who.
     return absl::InvalidArgumentError("it wrote a tensor with a malformed description");
   }
-  Arrival arrival;
+  ArrivedTensor arrival;
   auto* const buffer = new LandedBuffer(std::move(landed), landing.data, landing.bytes);
   arrival.tensor = tf::Tensor(message.dtype, message.shape, buffer);
   buffer->Unref();                   // the tensor has its own reference
@@ -244,19 +244,19 @@ void PushReceiver::resume(const std::shared_ptr<PeerProcess>& peer) {
   });
 }
 
-bool serialized(const Arrival& arrival) {
+bool serialized(const ArrivedTensor& arrival) {
   return arrival.kind == PushKind::kSerialized || arrival.kind == PushKind::kSerializedLent;
 }
 
-bool ready(const Arrival& arrival) {
+bool ready(const ArrivedTensor& arrival) {
   return arrival.lent == nullptr || fw_remote_ready(arrival.lent.get()) != 0;
 }
 
-absl::Status look(const Arrival& arrival, const void** data) {
+absl::Status look(const ArrivedTensor& arrival, const void** data) {
   return map(arrival.lent, arrival.tensor_bytes, data);
 }
 
-absl::Status wait_until_ready(const Arrival& arrival, const std::function<bool()>& given_up) {
+absl::Status wait_until_ready(const ArrivedTensor& arrival, const std::function<bool()>& given_up) {
   const void* data = nullptr;
   absl::Status mapped;
   do {
@@ -266,7 +266,7 @@ absl::Status wait_until_ready(const Arrival& arrival, const std::function<bool()
   return mapped;
 }
 
-absl::Status materialize(Arrival arrival, tf::Tensor* tensor) {
+absl::Status materialize(ArrivedTensor arrival, tf::Tensor* tensor) {
   if (arrival.dead) return absl::OkStatus();
   switch (arrival.kind) {
     case PushKind::kInline:
@@ -299,7 +299,7 @@ absl::Status materialize(Arrival arrival, tf::Tensor* tensor) {
 }
 
 absl::Status materialize_on(tf::Device* device, const tf::AllocatorAttributes& attributes,
-                            const Arrival& arrival, tf::Tensor* tensor) {
+                            const ArrivedTensor& arrival, tf::Tensor* tensor) {
   tf::TensorProto proto;
   if (serialized(arrival)) {
     const absl::Status parsed = parse(arrival, &proto);

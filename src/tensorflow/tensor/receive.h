@@ -36,21 +36,21 @@ class PushReceiver final : public Receiver {
 // already, lent ones become a tensor over the sender's memory, read-only, whose end returns the
 // lease.
 // The arrival must be ready.
-absl::Status materialize(Arrival arrival, tensorflow::Tensor* tensor);
+absl::Status materialize(ArrivedTensor arrival, tensorflow::Tensor* tensor);
 // Makes the tensor of an arrival that is a variant, serialized or handed over, with the variant's
 // parts in the memory of the device. Waits for the device.
 absl::Status materialize_on(tensorflow::Device* device,
                             const tensorflow::AllocatorAttributes& attributes,
-                            const Arrival& arrival, tensorflow::Tensor* tensor);
+                            const ArrivedTensor& arrival, tensorflow::Tensor* tensor);
 // Whether the arrival is a tensor in TensorFlow's own proto.
-bool serialized(const Arrival& arrival);
+bool serialized(const ArrivedTensor& arrival);
 // Whether materialize() answers at once.
-bool ready(const Arrival& arrival);
+bool ready(const ArrivedTensor& arrival);
 // The lent bytes of an arrival, where they lie. The arrival must be ready.
-absl::Status look(const Arrival& arrival, const void** data);
+absl::Status look(const ArrivedTensor& arrival, const void** data);
 // Waits for the peer until the arrival is ready. kCancelled once `given_up`, which is asked again
 // and again: nothing waits for the arrival any more.
-absl::Status wait_until_ready(const Arrival& arrival, const std::function<bool()>& given_up);
+absl::Status wait_until_ready(const ArrivedTensor& arrival, const std::function<bool()>& given_up);
 // kInternal unless a peer lent as many bytes as it announced.
 absl::Status check_lent_bytes(std::uint64_t lent, std::uint64_t expected);
 

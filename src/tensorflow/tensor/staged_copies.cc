@@ -18,7 +18,7 @@ constexpr std::uint32_t kTries = 8;
 // Without a new site, eager copies have tracing turned on as many times.
 constexpr std::uint32_t kUnnamedTries = 8;
 constexpr std::uint64_t kIdleSteps = 64;
-constexpr std::size_t kMaxSlots = 4096;
+constexpr std::size_t kMaxEdges = 4096;
 
 std::atomic<std::uint32_t> unnamed_tries{0};
 
@@ -51,21 +51,21 @@ StagedCopies& StagedCopies::of_process() {
   return *only;
 }
 
-std::shared_ptr<const StagedCopy> StagedCopies::same_buffer(const Sent& sent,
-                                                            const Slot& slot) const {
+std::shared_ptr<const StagedCopy> StagedCopies::same_buffer(const ForeignTensor& sent,
+                                                            const StagedEdge& state) const {
   const auto fitting = [&](const std::shared_ptr<const StagedCopy>& copy) {
     return copy != nullptr && copy->device == sent.device &&
            copy->tensor.data() == sent.tensor.data() &&
            copy->tensor.TotalBytes() == sent.tensor.TotalBytes();
   };
-  if (fitting(slot.copy)) return slot.copy;
+  if (fitting(state.copy)) return state.copy;
   const auto other = by_data_.find(sent.tensor.data());  // another edge's
   const std::shared_ptr<const StagedCopy> copy =
       other == by_data_.end() ? nullptr : other->second.lock();
   return fitting(copy) ? copy : nullptr;
 }
 
-std::string StagedCopies::trace_back(const Sent& sent, bool hopeless, bool* is_news) {
+std::string StagedCopies::trace_back(const ForeignTensor& sent, bool hopeless, bool* is_news) {
   const AllocationSites::Site site = sites_.site_of(block_of(sent.tensor));
   *is_news = sites_.mark_sent(site);
   if (*is_news || (site == AllocationSites::kUnknown && !hopeless)) sites_.trace();
@@ -78,23 +78,24 @@ std::string StagedCopies::trace_back(const Sent& sent, bool hopeless, bool* is_n
   return reason;
 }
 
-std::shared_ptr<const StagedCopy> StagedCopies::held_for(const Sent& sent, std::uint64_t now) {
+std::shared_ptr<const StagedCopy> StagedCopies::held_for(const ForeignTensor& sent,
+                                                         std::uint64_t now) {
   Dropped dropped;
   const core::Lock lock(mutex_);
   drop_idle(now, &dropped);
-  Slot& slot = slots_[sent.edge.get()];
-  slots_in_use_.store(slots_.size());
-  if (slot.edge.lock() != sent.edge || slot.graphs != sites_.graphs()) slot.tries = 0;
-  slot.edge = sent.edge;
-  slot.peer = sent.peer;
-  slot.graphs = sites_.graphs();
-  slot.used = now;
-  const std::shared_ptr<const StagedCopy> again = same_buffer(sent, slot);
-  if (again != slot.copy) dropped.copies.push_back(std::exchange(slot.copy, again));
+  StagedEdge& state = edges_[sent.edge.get()];
+  edges_held_.store(edges_.size());
+  if (state.edge.lock() != sent.edge || state.graphs != sites_.graphs()) state.tries = 0;
+  state.edge = sent.edge;
+  state.peer = sent.peer;
+  state.graphs = sites_.graphs();
+  state.used = now;
+  const std::shared_ptr<const StagedCopy> again = same_buffer(sent, state);
+  if (again != state.copy) dropped.copies.push_back(std::exchange(state.copy, again));
   return again;
 }
 
-Staged StagedCopies::find(const Sent& sent, bool* worth_holding) {
+Staged StagedCopies::find(const ForeignTensor& sent, bool* worth_holding) {
   const std::uint64_t now = sites_.saw_step(sent.step);
   const bool in_graph = sent.edge->in_graph();
   *worth_holding = false;
@@ -118,7 +119,7 @@ Staged StagedCopies::find(const Sent& sent, bool* worth_holding) {
   std::string reason;
   {
     const core::Lock lock(mutex_);
-    const std::uint32_t tries = ++slots_[sent.edge.get()].tries;
+    const std::uint32_t tries = ++edges_[sent.edge.get()].tries;
     const bool hopeless = tries > kTries;
     reason = trace_back(sent, hopeless, &is_news);
     if (hopeless) {
@@ -132,42 +133,43 @@ Staged StagedCopies::find(const Sent& sent, bool* worth_holding) {
   return nullptr;
 }
 
-Staged StagedCopies::hold(const Sent& sent, Staged staged) {
+Staged StagedCopies::hold(const ForeignTensor& sent, Staged staged) {
   auto copy = std::make_shared<StagedCopy>();
   copy->tensor = sent.tensor;
   copy->device = sent.device;
   copy->memory = plugin::hold(std::move(staged), sent.tensor.TotalBytes());
   Dropped dropped;
   const core::Lock lock(mutex_);
-  const auto slot = slots_.find(sent.edge.get());
-  if (slot == slots_.end()) return copy->memory;  // let go of meanwhile
-  dropped.copies.push_back(std::exchange(slot->second.copy, copy));
+  const auto state = edges_.find(sent.edge.get());
+  if (state == edges_.end()) return copy->memory;  // let go of meanwhile
+  dropped.copies.push_back(std::exchange(state->second.copy, copy));
   by_data_[sent.tensor.data()] = copy;
   return copy->memory;
 }
 
 template <typename Condition>
 void StagedCopies::drop_where(Dropped* dropped, const Condition& condition) {
-  for (auto slot = slots_.begin(); slot != slots_.end();) {
-    if (condition(slot->second)) {
-      dropped->copies.push_back(std::move(slot->second.copy));
-      slot = slots_.erase(slot);
+  for (auto state = edges_.begin(); state != edges_.end();) {
+    if (condition(state->second)) {
+      dropped->copies.push_back(std::move(state->second.copy));
+      state = edges_.erase(state);
     } else {
-      ++slot;
+      ++state;
     }
   }
-  slots_in_use_.store(slots_.size());
+  edges_held_.store(edges_.size());
 }
 
 void StagedCopies::drop_idle(std::uint64_t now, Dropped* dropped) {
   if (now == cleaned_) return;
   cleaned_ = now;
   // More edges than there is room for: those that did not send in this very step.
-  const std::uint64_t idle = slots_.size() < kMaxSlots ? kIdleSteps : 0;
-  drop_where(dropped,
-             [&](const Slot& slot) { return slot.used + idle < now || slot.edge.expired(); });
-  for (auto entry = by_data_.begin(); entry != by_data_.end();) {
-    entry = entry->second.expired() ? by_data_.erase(entry) : std::next(entry);
+  const std::uint64_t idle = edges_.size() < kMaxEdges ? kIdleSteps : 0;
+  drop_where(dropped, [&](const StagedEdge& state) {
+    return state.used + idle < now || state.edge.expired();
+  });
+  for (auto copy = by_data_.begin(); copy != by_data_.end();) {
+    copy = copy->second.expired() ? by_data_.erase(copy) : std::next(copy);
   }
 }
 
@@ -176,28 +178,28 @@ void StagedCopies::let_go(const Edge& edge, std::int64_t step) {
   Dropped dropped;
   const core::Lock lock(mutex_);
   drop_idle(now, &dropped);
-  const auto slot = slots_.find(&edge);
-  if (slot == slots_.end()) return;
-  dropped.copies.push_back(std::move(slot->second.copy));
-  slots_.erase(slot);
-  slots_in_use_.store(slots_.size());
+  const auto state = edges_.find(&edge);
+  if (state == edges_.end()) return;
+  dropped.copies.push_back(std::move(state->second.copy));
+  edges_.erase(state);
+  edges_held_.store(edges_.size());
 }
 
 void StagedCopies::will_change(const tf::Tensor& tensor) {
-  if (slots_in_use_.load(std::memory_order_relaxed) == 0) return;
+  if (edges_held_.load(std::memory_order_relaxed) == 0) return;
   Dropped dropped;
   const core::Lock lock(mutex_);
   const void* const block = block_of(tensor);
-  drop_where(&dropped, [&](const Slot& slot) {
-    return slot.copy != nullptr && block_of(slot.copy->tensor) == block;
+  drop_where(&dropped, [&](const StagedEdge& state) {
+    return state.copy != nullptr && block_of(state.copy->tensor) == block;
   });
 }
 
 void StagedCopies::peer_ended() {
   Dropped dropped;
   const core::Lock lock(mutex_);
-  drop_where(&dropped, [&](const Slot& slot) {
-    std::shared_ptr<PeerProcess> peer = slot.peer.lock();
+  drop_where(&dropped, [&](const StagedEdge& state) {
+    std::shared_ptr<PeerProcess> peer = state.peer.lock();
     const bool ended = peer == nullptr || peer->ended();
     dropped.peers.push_back(std::move(peer));
     return ended;
@@ -207,7 +209,7 @@ void StagedCopies::peer_ended() {
 bool StagedCopies::release_all() {
   Dropped dropped;
   const core::Lock lock(mutex_);
-  drop_where(&dropped, [](const Slot& slot) { return slot.copy != nullptr; });
+  drop_where(&dropped, [](const StagedEdge& state) { return state.copy != nullptr; });
   return !dropped.copies.empty();
 }
 

@@ -45,7 +45,7 @@ class StagedCopies {
   static StagedCopies& of_process();
 
   // A tensor outside registered memory is about to be sent.
-  struct Sent {
+  struct ForeignTensor {
     std::shared_ptr<Edge> edge;
     std::shared_ptr<PeerProcess> peer;
     tensorflow::Tensor tensor;
@@ -54,12 +54,12 @@ class StagedCopies {
   };
   // The bytes to lend again, or null: then the tensor must be copied, for the reason that the edge
   // is told, and the copy be given to hold(), if `worth_holding`.
-  Staged find(const Sent& sent, bool* worth_holding);
+  Staged find(const ForeignTensor& sent, bool* worth_holding);
   // Holds a copy of the tensor.
-  Staged hold(const Sent& sent, Staged staged);
+  Staged hold(const ForeignTensor& sent, Staged staged);
   // This edge sends something that needs no copy.
   void not_needed(const Edge& edge, std::int64_t step) {
-    if (slots_in_use_.load(std::memory_order_relaxed) > 0 || sites_.tracing()) let_go(edge, step);
+    if (edges_held_.load(std::memory_order_relaxed) > 0 || sites_.tracing()) let_go(edge, step);
   }
 
   // Something will write into this tensor's buffer.
@@ -71,7 +71,7 @@ class StagedCopies {
 
  private:
   // What is known of an edge that sends such tensors.
-  struct Slot {
+  struct StagedEdge {
     std::weak_ptr<Edge> edge;  // another one may lie at its address one day
     std::weak_ptr<PeerProcess> peer;
     std::shared_ptr<const StagedCopy> copy;  // may be null
@@ -83,20 +83,20 @@ class StagedCopies {
 
   explicit StagedCopies(AllocationSites& sites) : sites_(sites) {}
   void let_go(const Edge& edge, std::int64_t step);
-  // What fits; the slot is there afterwards.
-  std::shared_ptr<const StagedCopy> held_for(const Sent& sent, std::uint64_t now);
-  std::shared_ptr<const StagedCopy> same_buffer(const Sent& sent, const Slot& slot) const
-      FW_REQUIRES(mutex_);
+  // What fits; the edge has its state afterwards.
+  std::shared_ptr<const StagedCopy> held_for(const ForeignTensor& sent, std::uint64_t now);
+  std::shared_ptr<const StagedCopy> same_buffer(const ForeignTensor& sent,
+                                                const StagedEdge& state) const FW_REQUIRES(mutex_);
   // Why the tensor has to be copied; whether its site counts as sent only from now on.
-  std::string trace_back(const Sent& sent, bool hopeless, bool* is_news);
+  std::string trace_back(const ForeignTensor& sent, bool hopeless, bool* is_news);
   template <typename Condition>
   void drop_where(Dropped* dropped, const Condition& condition) FW_REQUIRES(mutex_);
   void drop_idle(std::uint64_t now, Dropped* dropped) FW_REQUIRES(mutex_);
 
   AllocationSites& sites_;
-  std::atomic<std::size_t> slots_in_use_{0};
+  std::atomic<std::size_t> edges_held_{0};
   core::Mutex mutex_;
-  std::unordered_map<const Edge*, Slot> slots_ FW_GUARDED_BY(mutex_);
+  std::unordered_map<const Edge*, StagedEdge> edges_ FW_GUARDED_BY(mutex_);
   std::unordered_map<const void*, std::weak_ptr<const StagedCopy>> by_data_ FW_GUARDED_BY(mutex_);
   std::uint64_t cleaned_ FW_GUARDED_BY(mutex_) = 0;  // at this number of steps
 };

@@ -52,7 +52,7 @@ MENDED = (
         ("program.py shm killed Channel.flush", f"{CPP} shm killed Channel::flush"),
     ),
     Mended(
-        "restored-box-has-the-old-epoch", "c91f556", "src/box/segment_table.cc",
+        "restored-box-has-the-old-epoch", "c91f556", "src/box/segment_directory.cc",
         "{.epoch = new_epoch(stored.epoch), .version = stored.version}",
         "{.epoch = stored.epoch, .version = stored.version}",
         (random("boxes"),),
@@ -107,7 +107,7 @@ MENDED = (
     # --- Wrong bytes.
     Mended(
         "stamps-stay-even-in-a-new-buffer", "31a22ab", "src/box/buffer_set.cc",
-        "  begin_all(slot);\n",
+        "  begin_all(row);\n",
         "",
         (random("boxes"),),
         "a reader must be delayed between two loads while the server fills a new buffer",

@@ -1,4 +1,4 @@
-// Lent: who ends a lease of fw_channel_lend(), the call that failed or the callback.
+// LendEnd: who ends a lease of fw_channel_lend(), the call that failed or the callback.
 #pragma once
 
 #include <atomic>
@@ -9,9 +9,9 @@ namespace farwrite::c_api {
 
 // The peer may end while the message waits behind others. Then the lease ends on another thread
 // while this one sees that the message failed: exactly one of the two says so to the program.
-class Lent {
+class LendEnd {
  public:
-  Lent(fw_returned returned, void* context) : returned_(returned), context_(context) {}
+  LendEnd(fw_returned returned, void* context) : returned_(returned), context_(context) {}
 
   // The lease has ended. Tells the program, unless the call has failed.
   void end() {

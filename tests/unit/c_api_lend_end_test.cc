@@ -2,15 +2,15 @@
 
 #include <thread>
 
-#include "c_api/lent.h"
+#include "c_api/lend_end.h"
 
 namespace farwrite::c_api {
 namespace {
 
-TEST(Lent, EitherTheCallFailsOrTheCallbackComes) {
+TEST(LendEnd, EitherTheCallFailsOrTheCallbackComes) {
   for (int round = 0; round < 2000; ++round) {
     int returned = 0;
-    Lent lent([](void* context) { ++*static_cast<int*>(context); }, &returned);
+    LendEnd lent([](void* context) { ++*static_cast<int*>(context); }, &returned);
     std::thread ends([&] { lent.end(); });
     const bool failed = lent.withdraw();
     ends.join();
@@ -18,14 +18,14 @@ TEST(Lent, EitherTheCallFailsOrTheCallbackComes) {
   }
 }
 
-TEST(Lent, EndsOnceAndWithoutACallback) {
+TEST(LendEnd, EndsOnceAndWithoutACallback) {
   int returned = 0;
-  Lent lent([](void* context) { ++*static_cast<int*>(context); }, &returned);
+  LendEnd lent([](void* context) { ++*static_cast<int*>(context); }, &returned);
   lent.end();
   lent.end();
   EXPECT_EQ(returned, 1);
   EXPECT_FALSE(lent.withdraw());
-  Lent(nullptr, nullptr).end();
+  LendEnd(nullptr, nullptr).end();
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The attachments of a box's segments (src/box/segment_table.h).
-#include "box/segment_table.h"
+// The attachments of a box's segments (src/box/segment_directory.h).
+#include "box/segment_directory.h"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ class SegmentTableTest : public testing::Test {
     spec.temporary = true;
     return spec;
   }
-  SegmentTable::Segment create() {
+  SegmentDirectory::Segment create() {
     return table_.create(scratch(), Creation::kOpenOrCreate).value();
   }
 
@@ -27,16 +27,16 @@ class SegmentTableTest : public testing::Test {
     return Device::open(options).value();
   }
 
-  SegmentTable table_ = SegmentTable(open_device());
+  SegmentDirectory table_ = SegmentDirectory(open_device());
 };
 
 TEST_F(SegmentTableTest, EveryWayToASegmentAttachesItInTheSameStep) {
-  const SegmentTable::Segment made = create();
-  const SegmentTable::Segment opened = create();
-  const SegmentTable::Segment by_name = table_.attach("scratch").value();
-  const SegmentTable::Segment by_key = table_.attach(made->key()).value();
-  SegmentTable::Segment awaited;
-  table_.await("scratch", [&](const SegmentTable::Segment& found) { awaited = found; });
+  const SegmentDirectory::Segment made = create();
+  const SegmentDirectory::Segment opened = create();
+  const SegmentDirectory::Segment by_name = table_.attach("scratch").value();
+  const SegmentDirectory::Segment by_key = table_.attach(made->key()).value();
+  SegmentDirectory::Segment awaited;
+  table_.await("scratch", [&](const SegmentDirectory::Segment& found) { awaited = found; });
   EXPECT_EQ(5U, table_.describe(*made).attached);
   for (const auto& one : {made, opened, by_name, by_key}) {
     EXPECT_EQ(made, one);
@@ -49,10 +49,10 @@ TEST_F(SegmentTableTest, EveryWayToASegmentAttachesItInTheSameStep) {
 }
 
 TEST_F(SegmentTableTest, ASegmentThatSomebodyAwaitsOutlivesItsCreator) {
-  SegmentTable::Segment awaited;
-  EXPECT_NE(0U,
-            table_.await("scratch", [&](const SegmentTable::Segment& found) { awaited = found; }));
-  const SegmentTable::Segment made = create();
+  SegmentDirectory::Segment awaited;
+  EXPECT_NE(0U, table_.await("scratch",
+                             [&](const SegmentDirectory::Segment& found) { awaited = found; }));
+  const SegmentDirectory::Segment made = create();
   EXPECT_EQ(made, awaited);
   table_.detach(made);
   EXPECT_FALSE(made->freed());
@@ -61,9 +61,9 @@ TEST_F(SegmentTableTest, ASegmentThatSomebodyAwaitsOutlivesItsCreator) {
 }
 
 TEST_F(SegmentTableTest, ALateDetachLeavesTheNextSegmentOfTheNameAlone) {
-  const SegmentTable::Segment first = create();
+  const SegmentDirectory::Segment first = create();
   ASSERT_TRUE(table_.free(first).ok());
-  const SegmentTable::Segment next = create();
+  const SegmentDirectory::Segment next = create();
   table_.detach(first);
   EXPECT_FALSE(next->freed());
   EXPECT_EQ(1U, table_.describe(*next).attached);
@@ -71,7 +71,7 @@ TEST_F(SegmentTableTest, ALateDetachLeavesTheNextSegmentOfTheNameAlone) {
 }
 
 TEST_F(SegmentTableTest, EverySegmentOfANameHasItsOwnEpoch) {
-  const SegmentTable::Segment first = create();
+  const SegmentDirectory::Segment first = create();
   EXPECT_NE(0U, first->id().epoch);
   ASSERT_TRUE(table_.free(first).ok());
   EXPECT_GT(create()->id().epoch, first->id().epoch);
@@ -82,7 +82,8 @@ TEST_F(SegmentTableTest, ARestoredVersionHasAnEpochAboveTheStoredOne) {
   const VersionId stored = {.epoch = std::uint64_t{1} << 60, .version = 5};
   std::uint64_t before = stored.epoch;
   for (int time = 0; time < 2; ++time) {
-    const SegmentTable::Segment restored = table_.restore(scratch(), 7, stored, nothing).value();
+    const SegmentDirectory::Segment restored =
+        table_.restore(scratch(), 7, stored, nothing).value();
     EXPECT_EQ(5U, restored->id().version);
     EXPECT_GT(restored->id().epoch, before);
     before = restored->id().epoch;
@@ -91,7 +92,7 @@ TEST_F(SegmentTableTest, ARestoredVersionHasAnEpochAboveTheStoredOne) {
 }
 
 TEST_F(SegmentTableTest, ARefusedCreationAttachesNothing) {
-  const SegmentTable::Segment made = create();
+  const SegmentDirectory::Segment made = create();
   EXPECT_EQ(StatusCode::kAlreadyExists,
             table_.create(scratch(), Creation::kExclusive).status().code());
   SegmentSpec longer = scratch();

@@ -1,4 +1,5 @@
-// Report: counts of this process's gRPC connections, for FARWRITE_GRPC_STATS and for people.
+// TransportCounts: counts of this process's gRPC connections, for FARWRITE_GRPC_STATS and for
+// people.
 #pragma once
 
 #include <atomic>
@@ -12,9 +13,9 @@
 namespace farwrite::grpc {
 
 // Thread-safe.
-class Report {
+class TransportCounts {
  public:
-  static Report& get();
+  static TransportCounts& get();
 
   // A connection's bytes go both ways over Farwrite.
   void upgraded() { upgraded_.fetch_add(1); }

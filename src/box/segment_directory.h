@@ -1,4 +1,4 @@
-// SegmentTable: the segments of a server, by name and by key, and how many have them attached.
+// SegmentDirectory: the segments of a server, by name and by key, and how many have them attached.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@
 namespace farwrite::box {
 
 // Thread-safe.
-class SegmentTable {
+class SegmentDirectory {
  public:
   using Segment = std::shared_ptr<HostedSegment>;
 
-  explicit SegmentTable(Device device) : device_(std::move(device)) {}
+  explicit SegmentDirectory(Device device) : device_(std::move(device)) {}
 
   // Attaches a new segment, or with kOpenOrCreate the one of that name, type and shape.
   // kAlreadyExists, kInvalidArgument, kResourceExhausted.
@@ -54,7 +54,7 @@ class SegmentTable {
   Status free(const Segment& segment);
 
  private:
-  struct Entry {
+  struct ListedSegment {
     Segment segment = {};
     std::uint32_t attached = 0;
   };
@@ -67,13 +67,13 @@ class SegmentTable {
   // With `attached` attachments, and one for each that awaits the name.
   void add(const Segment& segment, std::uint32_t attached);
   // With mutex_; null without one.
-  Entry* find_entry(std::string_view name) FW_REQUIRES(mutex_);
+  ListedSegment* find_listed(std::string_view name) FW_REQUIRES(mutex_);
 
   Device device_;
   // Held while a segment is made, so that a name is made once; taken before mutex_.
   core::Mutex making_;
   mutable core::Mutex mutex_;
-  std::map<std::uint64_t, Entry> by_key_ FW_GUARDED_BY(mutex_);
+  std::map<std::uint64_t, ListedSegment> by_key_ FW_GUARDED_BY(mutex_);
   std::map<std::string, std::uint64_t, std::less<>> by_name_ FW_GUARDED_BY(mutex_);
   std::vector<Awaiting> awaiting_ FW_GUARDED_BY(mutex_);
   std::uint64_t next_awaiting_ FW_GUARDED_BY(mutex_) = 1;

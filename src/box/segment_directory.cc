@@ -1,4 +1,4 @@
-#include "box/segment_table.h"
+#include "box/segment_directory.h"
 
 #include <algorithm>
 #include <string>
@@ -51,12 +51,12 @@ Status no_segment(std::uint64_t key) {
 
 }  // namespace
 
-SegmentTable::Entry* SegmentTable::find_entry(std::string_view name) {
+SegmentDirectory::ListedSegment* SegmentDirectory::find_listed(std::string_view name) {
   const auto found = by_name_.find(name);
   return found == by_name_.end() ? nullptr : &by_key_.at(found->second);
 }
 
-void SegmentTable::add(const Segment& segment, std::uint32_t attached) {
+void SegmentDirectory::add(const Segment& segment, std::uint32_t attached) {
   const std::string& name = segment->spec().name;
   std::vector<Awaiting> found;
   {
@@ -73,14 +73,15 @@ void SegmentTable::add(const Segment& segment, std::uint32_t attached) {
   for (const Awaiting& awaiting : found) awaiting.found(segment);
 }
 
-Result<SegmentTable::Segment> SegmentTable::create(const SegmentSpec& spec, Creation creation) {
+Result<SegmentDirectory::Segment> SegmentDirectory::create(const SegmentSpec& spec,
+                                                           Creation creation) {
   const Result<std::uint64_t> bytes = checked_bytes(spec);
   if (!bytes.ok()) return bytes.status();
   const core::Lock making(making_);
   std::uint64_t key = 0;
   {
     const core::Lock lock(mutex_);
-    if (Entry* const there = find_entry(spec.name)) {
+    if (ListedSegment* const there = find_listed(spec.name)) {
       if (Status status = check_existing(*there->segment, spec, creation); !status.ok()) {
         return status;
       }
@@ -96,13 +97,13 @@ Result<SegmentTable::Segment> SegmentTable::create(const SegmentSpec& spec, Crea
   return made;
 }
 
-Result<SegmentTable::Segment> SegmentTable::restore(
+Result<SegmentDirectory::Segment> SegmentDirectory::restore(
     const SegmentSpec& spec, std::uint64_t key, const VersionId& stored,
     const std::function<Status(MutableByteView)>& fill) {
   const core::Lock making(making_);
   const auto taken = [&] {
     const core::Lock lock(mutex_);
-    return by_key_.contains(key) || find_entry(spec.name) != nullptr;
+    return by_key_.contains(key) || find_listed(spec.name) != nullptr;
   };
   if (taken()) {
     return Status::error(StatusCode::kProtocolError, {.operation = "restore a snapshot"},
@@ -117,23 +118,23 @@ Result<SegmentTable::Segment> SegmentTable::restore(
   return made;
 }
 
-Result<SegmentTable::Segment> SegmentTable::attach(std::string_view name) {
+Result<SegmentDirectory::Segment> SegmentDirectory::attach(std::string_view name) {
   const core::Lock lock(mutex_);
-  if (Entry* const entry = find_entry(name)) {
-    ++entry->attached;
-    return entry->segment;
+  if (ListedSegment* const listed = find_listed(name)) {
+    ++listed->attached;
+    return listed->segment;
   }
   return no_segment(name);
 }
 
-Result<SegmentTable::Segment> SegmentTable::find(std::string_view name) const {
+Result<SegmentDirectory::Segment> SegmentDirectory::find(std::string_view name) const {
   const core::Lock lock(mutex_);
   const auto found = by_name_.find(name);
   if (found == by_name_.end()) return no_segment(name);
   return by_key_.at(found->second).segment;
 }
 
-Result<SegmentTable::Segment> SegmentTable::attach(std::uint64_t key) {
+Result<SegmentDirectory::Segment> SegmentDirectory::attach(std::uint64_t key) {
   const core::Lock lock(mutex_);
   const auto found = by_key_.find(key);
   if (found == by_key_.end()) return no_segment(key);
@@ -141,14 +142,14 @@ Result<SegmentTable::Segment> SegmentTable::attach(std::uint64_t key) {
   return found->second.segment;
 }
 
-Result<SegmentTable::Segment> SegmentTable::find(std::uint64_t key) const {
+Result<SegmentDirectory::Segment> SegmentDirectory::find(std::uint64_t key) const {
   const core::Lock lock(mutex_);
   const auto found = by_key_.find(key);
   if (found == by_key_.end()) return no_segment(key);
   return found->second.segment;
 }
 
-std::vector<SegmentTable::Segment> SegmentTable::all() const {
+std::vector<SegmentDirectory::Segment> SegmentDirectory::all() const {
   const core::Lock lock(mutex_);
   std::vector<Segment> segments;
   segments.reserve(by_key_.size());
@@ -156,7 +157,7 @@ std::vector<SegmentTable::Segment> SegmentTable::all() const {
   return segments;
 }
 
-SegmentInfo SegmentTable::describe(const HostedSegment& segment) const {
+SegmentInfo SegmentDirectory::describe(const HostedSegment& segment) const {
   const VersionId id = segment.id();
   SegmentInfo info = {.spec = segment.spec(),
                       .key = segment.key(),
@@ -171,29 +172,29 @@ SegmentInfo SegmentTable::describe(const HostedSegment& segment) const {
   return info;
 }
 
-std::uint64_t SegmentTable::await(const std::string& name,
-                                  std::function<void(const Segment&)> found) {
+std::uint64_t SegmentDirectory::await(const std::string& name,
+                                      std::function<void(const Segment&)> found) {
   Segment there;
   {
     const core::Lock lock(mutex_);
-    Entry* const entry = find_entry(name);
-    if (entry == nullptr) {
+    ListedSegment* const listed = find_listed(name);
+    if (listed == nullptr) {
       awaiting_.push_back({.id = next_awaiting_, .name = name, .found = std::move(found)});
       return next_awaiting_++;
     }
-    ++entry->attached;
-    there = entry->segment;
+    ++listed->attached;
+    there = listed->segment;
   }
   found(there);
   return 0;
 }
 
-void SegmentTable::stop_awaiting(std::uint64_t id) {
+void SegmentDirectory::stop_awaiting(std::uint64_t id) {
   const core::Lock lock(mutex_);
   std::erase_if(awaiting_, [&](const Awaiting& awaiting) { return awaiting.id == id; });
 }
 
-void SegmentTable::detach(const Segment& segment) {
+void SegmentDirectory::detach(const Segment& segment) {
   {
     const core::Lock lock(mutex_);
     const auto found = by_key_.find(segment->key());
@@ -206,7 +207,7 @@ void SegmentTable::detach(const Segment& segment) {
   segment->free();
 }
 
-Status SegmentTable::free(const Segment& segment) {
+Status SegmentDirectory::free(const Segment& segment) {
   {
     const core::Lock lock(mutex_);
     if (by_key_.erase(segment->key()) > 0) by_name_.erase(segment->spec().name);

@@ -1,4 +1,4 @@
-#include "grpc/report.h"
+#include "grpc/transport_counts.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -22,12 +22,12 @@ std::string quoted(const std::string& text) {
 
 }  // namespace
 
-Report& Report::get() {
-  static auto* const report = new Report;  // threads may count until the process ends
+TransportCounts& TransportCounts::get() {
+  static auto* const report = new TransportCounts;  // threads may count until the process ends
   return *report;
 }
 
-void Report::stayed(const std::string& reason) {
+void TransportCounts::stayed(const std::string& reason) {
   {
     const core::Lock lock(mutex_);
     if (++stayed_[reason] > 1) return;
@@ -35,14 +35,14 @@ void Report::stayed(const std::string& reason) {
   std::fprintf(stderr, "farwrite: a gRPC connection stays on TCP: %s\n", reason.c_str());
 }
 
-void Report::add(const stream::Stats& stats) {
+void TransportCounts::add(const stream::Stats& stats) {
   const core::Lock lock(mutex_);
   for (const auto& row : core::counters<stream::Stats>().rows) {
     streams_.*row.field += stats.*row.field;
   }
 }
 
-std::string Report::to_json() const {
+std::string TransportCounts::to_json() const {
   const core::Lock lock(mutex_);
   std::string reasons;
   for (const auto& [reason, count] : stayed_) {
