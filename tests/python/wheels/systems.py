@@ -39,7 +39,9 @@ class System(NamedTuple):
         return [EMULATOR] * self.emulated + [f"/usr/bin/{self.python}"]
 
 
+DEBIAN_11 = System("bullseye", "python3.11", "cp311-x86_64")
 SYSTEMS = (
+    DEBIAN_11,
     System("bookworm", "python3.11", "cp311-x86_64"),
     System("trixie", "python3.13", "cp312-abi3-x86_64"),
     System("forky", "python3.14", "cp312-abi3-x86_64"),
@@ -47,7 +49,7 @@ SYSTEMS = (
     System("bookworm", "python3.11", "cp311-aarch64", "arm64"),
     System("trixie", "python3.13", "cp312-abi3-aarch64", "arm64"),
 )
-"""Debian 12, 13 and the next one, which is named forky until it is released."""
+"""Debian 11, 12, 13 and the next one, which is named forky until it is released."""
 
 
 def unpack(system: System, *packages: str) -> None:
@@ -62,6 +64,16 @@ def unpack(system: System, *packages: str) -> None:
         shutil.copy(unpacked if unpacked.exists() else Path("/", path), system.root / path)
 
 
+def unpack_python(system: System) -> None:
+    """Unpack the system's Python, and libstdc++6, which NumPy needs and Farwrite does not."""
+    if system == DEBIAN_11:
+        unpack(system, "libstdc++-10-dev", "zlib1g-dev")
+        call(ROOT / "tools/build_debian11_python.sh", system.root, seconds=1800)
+    else:
+        unpack(system, system.python, "libstdc++6")
+
+
 def run_in(system: System, *command: str) -> str:
     """Run a command in the system, and return its output."""
-    return call(ROOT / "tools/run_in_root.sh", system.root, *command)
+    seconds = 600 if system.emulated else 200
+    return call(ROOT / "tools/run_in_root.sh", system.root, *command, seconds=seconds)
