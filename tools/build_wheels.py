@@ -66,7 +66,7 @@ WHEELS = tuple(
     for python in ("cp311", "cp312-abi3")
 )
 TESTED = [wheel.name for wheel in WHEELS if wheel.processor == NATIVE]
-"""Those of another processor are an experiment, built if they are named: no test runs them."""
+"""Those of another processor are an experiment, built if named: they ran in an emulator alone."""
 
 
 class Interpreter(NamedTuple):

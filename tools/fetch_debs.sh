@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Unpacks Debian packages into .cache/debs without installing them and without root.
 #
-#   tools/fetch_debs.sh [--suite SUITE] [--into FOLDER] [--only PATTERN] PACKAGE[:PATH]...
+#   tools/fetch_debs.sh [--suite SUITE [--arch ARCH]] [--into FOLDER] [--only PATTERN] PACKAGE[:PATH]...
+#   tools/fetch_debs.sh --suite SUITE --source FOLDER PACKAGE...
 #
 # A package comes with those of its dependencies that this machine lacks. PATH (no leading slash,
 # may hold a *) names a file the package must provide: if the machine or the folder already holds
@@ -9,8 +10,9 @@
 # had it. --into unpacks elsewhere, with bin, lib and sbin merged into usr, so that the folder can
 # be laid over a system, or be one (tools/run_in_root.sh). --only takes just what matches PATTERN
 # from the package and everything it needs, whatever this machine has: a kernel, say, of which / may
-# hold another. --suite takes another Debian's packages, from the same mirror: bullseye, say.
-# FARWRITE_DEBS overrides the cache folder, FARWRITE_DEBIAN the mirror of another suite.
+# hold another. --suite takes another Debian's packages, from the same mirror: bullseye, say, and
+# --arch those of another processor: arm64. --source downloads source packages, as they are, into
+# FOLDER. FARWRITE_DEBS overrides the cache folder, FARWRITE_DEBIAN the mirror of another suite.
 #
 # apt's own lists may be missing, stale or unreadable for a plain user, so this script keeps
 # private ones and never asks for a version: mirrors drop old ones.
@@ -23,6 +25,8 @@ into=$cache
 merged=
 only=
 suite=
+arch=
+source_folder=
 sources=()
 
 path_of() { if [[ $1 == *:* ]]; then echo "${1#*:}"; fi; }
@@ -49,11 +53,12 @@ choose_suite() {
     echo "fetch_debs: apt knows no mirror of Debian; name one, or its archive, in FARWRITE_DEBIAN" >&2
     return 1
   }
-  state=$cache/.apt-$suite
+  state=$cache/.apt-$suite${arch:+-$arch}${source_folder:+-source}
   mkdir -p "$state"
-  echo "deb [signed-by=$keys] $mirror $suite main" >"$state/sources.list"
+  echo "deb${source_folder:+-src} [signed-by=$keys] $mirror $suite main" >"$state/sources.list"
   sources=(-o Dir::Etc::SourceList="$state/sources.list" -o Dir::Etc::SourceParts=/dev/null
     -o Dir::State::status=/dev/null)
+  [[ -z $arch ]] || sources+=(-o APT::Architecture="$arch" -o APT::Architectures="$arch")
 }
 
 refresh_lists() {
@@ -117,11 +122,23 @@ while [[ ${1-} == --* ]]; do
     --into) into=$2 merged=yes ;;
     --only) only=$2 ;;
     --suite) suite=$2 ;;
+    --arch) arch=$2 ;;
+    --source) source_folder=$2 ;;
     *) break ;;
   esac
   shift 2
 done
-[[ $# -gt 0 && $1 != --* ]] || { sed -n '2,20s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[[ -z $arch$source_folder || -n $suite ]] || {
+  echo "fetch_debs: --arch and --source need --suite" >&2
+  exit 2
+}
+[[ $# -gt 0 && $1 != --* ]] || { sed -n '2,21s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+if [[ -n $source_folder ]]; then
+  refresh_lists
+  cd "$source_folder"
+  apt source --download-only "$@"
+  exit
+fi
 find_missing() {
   local request
   missing=()

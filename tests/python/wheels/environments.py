@@ -47,15 +47,15 @@ def file_of(wheel: Wheel) -> Path:
     return file
 
 
-def ended(*command: str | Path, **variables: str) -> tuple[int, str]:
-    """Run a command to its end; return its status and its output."""
+def ended(*command: str | Path, seconds: float = 200, **variables: str) -> tuple[int, str]:
+    """Run a command to its end, within `seconds`; return its status and its output."""
     environment = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), **variables}
     done = subprocess.run(
         command,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=200,
+        timeout=seconds,
         check=False,
         cwd="/",
         env=environment,
@@ -63,9 +63,9 @@ def ended(*command: str | Path, **variables: str) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-def call(*command: str | Path, **variables: str) -> str:
-    """Run a command that must end well, and return its output."""
-    status, output = ended(*command, **variables)
+def call(*command: str | Path, seconds: float = 200, **variables: str) -> str:
+    """Run a command that must end well within `seconds`, and return its output."""
+    status, output = ended(*command, seconds=seconds, **variables)
     assert status == 0, f"{command}\n{output}"
     return output
 

@@ -58,7 +58,8 @@ def test_it_needs_glibc_and_the_systems_unwinder_alone(wheel: Wheel, tmp_path: P
         wanted = re.findall(
             r"Name: ([A-Z]+)_([\d.]+) ", call("readelf", "--version-info", "--wide", library)
         )
-        assert len(wanted) > 5, "the list of versions is gone: this test has lost its subject"
+        # All that is older than glibc 2.17 has that version on aarch64.
+        assert len(wanted) > 2, "the list of versions is gone: this test has lost its subject"
         for name, version in wanted:
             assert tuple(map(int, version.split("."))) <= OLDEST[name], (library, name, version)
 
