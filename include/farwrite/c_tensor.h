@@ -47,10 +47,10 @@ typedef struct fw_receiver_options {
   /// How a landing is notified, a number of farwrite::NotificationLowering; 0: as the channel's
   /// notified writes.
   uint32_t lowering;
-  /// Allocates the memory that an offer is read into, 64-byte aligned: returns NULL if there is
-  /// none, and fw_receiver_receive() then returns kResourceExhausted. The receiving thread calls
-  /// it, also for offers behind the one that it returns. `spec` is valid during the call. NULL:
-  /// memory of the heap.
+  /// Allocates the memory that an offer is read into, or copied to, 64-byte aligned: returns NULL
+  /// if there is none, and fw_receiver_receive() then returns kResourceExhausted. The receiving
+  /// thread calls it, also for offers behind the one that it returns. `spec` is valid during the
+  /// call. NULL: memory of the heap.
   void* (*allocate)(void* context, const fw_tensor_spec* spec, uint64_t bytes, void** owner);
   /// Frees what `allocate` returned, once: when the tensor is released, or was not received. Called
   /// from any thread, even when the receiver is closed. Needed with `allocate`. Neither of them may
@@ -85,7 +85,7 @@ typedef struct fw_tensor_stats {
   uint64_t pushed;             ///< tensors written into slots
   uint64_t offered;            ///< tensors offered, for any reason
   uint64_t offers_no_slot;     ///< of these, because no slot was free
-  uint64_t staged;             ///< tensors that the sender copied first, to offer them
+  uint64_t staged;             ///< tensors that the sender copied into memory that it can lend
   uint64_t aliased;            ///< offers that the receiver mapped
   uint64_t read;               ///< offers that the receiver read
   uint64_t allocations;        ///< blocks of memory allocated for a tensor
@@ -148,8 +148,8 @@ FW_API fw_status* fw_sender_open(fw_device* device, fw_channel* channel, const c
 /// the handle. A fw_edge_kind; FW_EDGE_UNSET for NULL.
 FW_API uint32_t fw_sender_announced(const fw_sender* sender, fw_tensor_spec* spec);
 /// Sends one tensor, as farwrite::TensorSender::send() does: where no slot is free and no memory is
-/// left to offer it, waits for `timeout_ns` at most. The source may be reused once the operation is
-/// settled. A callback of the operation must not call a sender or receiver.
+/// left to offer it, or the lane is full, waits for `timeout_ns` at most. The source may be reused
+/// once the operation is settled. A callback of the operation must not call a sender or receiver.
 FW_API fw_status* fw_sender_send(fw_sender* sender, const fw_tensor_spec* spec, const void* data,
                                  uint64_t bytes, uint64_t timeout_ns, fw_completion** completion);
 /// Fills `stats`.

@@ -283,14 +283,14 @@ class TensorSender {
   ///
   /// The Completion is done when the source may be reused. For a push, this is immediately or soon.
   /// For an offer of the device's memory, it is when the receiver has dropped the tensor. Other
-  /// memory is copied before it is offered. An offer in flight keeps the device open. A callback of
-  /// the Completion must not call a sender or receiver.
+  /// memory is copied before it is offered, up to 4096 bytes into the offer itself. An offer in
+  /// flight keeps the device open. A callback of the Completion must not call a sender or receiver.
   ///
   /// Errors: kInvalidArgument if `spec` does not match the edge or bytes.size; kDeadlineExceeded if
-  /// the wait found neither a slot nor memory; kResourceExhausted without a wait, because `timeout`
-  /// is 0, or because the receiver holds nothing that could come back and the tensor must be
-  /// offered and send_limit_per_peer, or send_limit for the copy, is reached; kUnavailable once the
-  /// receiver has closed.
+  /// the wait found neither a slot nor memory, or a lane that stayed full; kResourceExhausted
+  /// without a wait, because `timeout` is 0, or because the receiver holds nothing that could come
+  /// back and the tensor must be offered and send_limit_per_peer, or send_limit for the copy, is
+  /// reached; kUnavailable once the receiver has closed.
   Completion send(const TensorSpec& spec, ByteView bytes,
                   std::chrono::nanoseconds timeout = std::chrono::seconds(10));
 

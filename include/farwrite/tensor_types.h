@@ -142,17 +142,17 @@ inline std::string_view to_string(Arrival arrival) {
 
 /// Counts of one side since the edge was opened. A count that a side cannot determine stays 0.
 struct TensorStats {
-  std::uint64_t pushed = 0;             ///< tensors written into slots
-  std::uint64_t offered = 0;            ///< tensors offered, for any reason
-  std::uint64_t offers_no_slot = 0;     ///< of these, because no slot was free
-  std::uint64_t staged = 0;             ///< tensors that the sender copied first, to offer them
-  std::uint64_t aliased = 0;            ///< offers that the receiver mapped
-  std::uint64_t read = 0;               ///< offers that the receiver read
-  std::uint64_t eager = 0;              ///< offers that had the tensor in them: small ones
-  std::uint64_t allocations = 0;        ///< blocks of memory allocated for a tensor
-  std::uint64_t registrations = 0;      ///< segments that the device registered meanwhile
-  std::uint64_t requests = 0;           ///< requests to the peer: opened slots, reads
-  std::uint64_t dropped_stale = 0;      ///< pushes from before reset(); their credit was returned
+  std::uint64_t pushed = 0;          ///< tensors written into slots
+  std::uint64_t offered = 0;         ///< tensors offered, for any reason
+  std::uint64_t offers_no_slot = 0;  ///< of these, because no slot was free
+  std::uint64_t staged = 0;         ///< tensors that the sender copied into memory that it can lend
+  std::uint64_t aliased = 0;        ///< offers that the receiver mapped
+  std::uint64_t read = 0;           ///< offers that the receiver read
+  std::uint64_t eager = 0;          ///< offers that had the tensor in them: small ones
+  std::uint64_t allocations = 0;    ///< blocks of memory allocated for a tensor
+  std::uint64_t registrations = 0;  ///< segments that the device registered meanwhile
+  std::uint64_t requests = 0;       ///< requests to the peer: opened slots, reads
+  std::uint64_t dropped_stale = 0;  ///< pushes from before reset(); their credit was returned
   std::uint64_t dropped_malformed = 0;  ///< pushes that did not match the announcement
   std::uint64_t dropped_offers = 0;     ///< stale or malformed offers
   std::uint64_t dropped_unseen = 0;     ///< arrived, and reset() or close() came before receive()

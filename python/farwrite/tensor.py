@@ -331,7 +331,7 @@ class TensorSender(
         InvalidArgument
             If the array does not match the edge.
         DeadlineExceeded
-            If the receiver gave back neither a slot nor memory in time.
+            If the receiver gave back neither a slot nor memory in time, or a full lane stayed full.
         ResourceExhausted
             If `timeout` is 0, or if the receiver holds nothing that could come back, and the send
             memory does not suffice.

@@ -109,7 +109,7 @@ constexpr CounterRow<TensorStats> kTensor[] = {
     {"pushed", &TensorStats::pushed, "Arrays written into slots."},
     {"offered", &TensorStats::offered, "Arrays offered, for any reason."},
     {"offers_no_slot", &TensorStats::offers_no_slot, "Arrays offered because no slot was free."},
-    {"staged", &TensorStats::staged, "Arrays that the sender copied before it offered them."},
+    {"staged", &TensorStats::staged, "Arrays that the sender copied into memory that it can lend."},
     {"aliased", &TensorStats::aliased, "Offers that the receiver viewed in the sender's memory."},
     {"read", &TensorStats::read, "Offers that the receiver read."},
     {"eager", &TensorStats::eager, "Offers that had the array, a small one, in the message."},

@@ -12,7 +12,8 @@ namespace {
 constexpr std::string_view kReceive = "receive a tensor";
 // Offers that are read at the same time.
 constexpr std::size_t kReadAhead = 4;
-// Offers that a receiver may be behind: each costs its description.
+// Offers that a receiver may be behind: each costs its description. Of those with a tensor in them
+// an honest sender has fewer under way (kMaxEagerAhead).
 constexpr std::size_t kMaxArrived = 1 << 16;
 
 std::string tensors(std::uint64_t count) {
@@ -106,7 +107,10 @@ void ReceiverState::take_offer(OfferRecord offer, Notification& message, std::ui
   if (verdict == OfferVerdict::kWelcome && !arrived_.expects(offer.sequence)) {
     verdict = OfferVerdict::kMalformed;
   }
-  if (arrived_.ready().size() >= kMaxArrived && broken_.ok()) {
+  if (offer.eager.size > 0 && arrived_.waiting() >= kMaxEagerAhead && broken_.ok()) {
+    broken_ = malformed_record("more tensors in their offers than wait for their report");
+  }
+  if (arrived_.waiting() >= kMaxArrived && broken_.ok()) {
     broken_ =
         Status::error(StatusCode::kResourceExhausted, {"receive a tensor"},
                       std::to_string(kMaxArrived) + " tensors wait and no thread receives them",

@@ -158,20 +158,21 @@ Completion SenderState::send(const TensorSpec& spec, ByteView bytes,
   const core::Deadline deadline = core::Deadline::after(timeout);
   Attempt attempt;
   std::chrono::nanoseconds pause = kShortestRetry;
-  bool hopeless = timeout.count() <= 0;
+  bool hopeless = false;
   while (true) {
     port_->drain(channel_);  // not under sending_: a handler may send
     Completion sent = send_now(spec, bytes, attempt);
     const bool refused = failed(sent) && sent.wait().code() == StatusCode::kResourceExhausted;
-    if (!refused || hopeless) return sent;
+    if (!refused || timeout.count() <= 0 || (hopeless && !attempt.hopeful)) return sent;
     if (deadline.expired()) {
       return Completion(Status::error(
           StatusCode::kDeadlineExceeded, {kSend, channel_.peer_name()},
           "the receiver of \"" + name_ + "\" gave nothing back in time: " + sent.wait().message(),
           "or wait longer"));
     }
-    // Only what the receiver gives back can help, so what it holds is looked at before the attempt.
-    hopeless = attempt.lacks_memory && receiver_holds_nothing();
+    // Only what the receiver gives back can help now, so what it holds is looked at before the
+    // attempt.
+    hopeless = bytes.size > 0 && !attempt.hopeful && receiver_holds_nothing();
     if (!hopeless) wait_for_room(bytes.size, core::Deadline::after(pause).earlier(deadline));
     pause = std::min(2 * pause, kLongestRetry);
   }
@@ -194,14 +195,15 @@ void SenderState::wait_for_room(std::uint64_t bytes, core::Deadline deadline) {
   const auto now = std::chrono::steady_clock::now();
   if (!refused_since_.has_value()) refused_since_ = now;
   if (now - *refused_since_ < kLongWait || std::exchange(long_wait_told_, true)) return;
-  core::log(core::LogLevel::kWarning,
-            "send a tensor: the receiver of \"" + name_ +
-                "\" has given back no slot and no memory for a second, and this thread waits; let "
-                "it receive, and drop what it has received");
+  core::log(
+      core::LogLevel::kWarning,
+      "send a tensor: the receiver of \"" + name_ +
+          "\" has given back no slot, memory or room for a second, and this thread waits; let "
+          "it receive, and drop what it has received");
 }
 
 Completion SenderState::send_now(const TensorSpec& spec, ByteView bytes, Attempt& attempt) {
-  attempt.lacks_memory = false;
+  attempt.hopeful = false;
   core::Lock sending(sending_);
   if (closed_) {
     return Completion(Status::error(StatusCode::kFailedPrecondition, {kSend},
@@ -276,11 +278,14 @@ Completion SenderState::offer(std::uint32_t round, bool may_be_eager, const Tens
   record.bytes = bytes.size;
   record.spec = spec;
   std::vector<std::byte> encoded = record.encode();
-  const bool eager = may_be_eager && bytes.size <= kMaxEagerBytes &&
+  const bool small = bytes.size <= kMaxEagerBytes &&
                      encoded.size() + bytes.size <= max_message_bytes_ && !registered(bytes);
-  Completion sent = eager || bytes.size == 0 ? send_eagerly(std::move(encoded), bytes)
-                                             : lend(encoded, bytes, attempt);
-  if (failed(sent)) return sent;
+  const bool eager = bytes.size == 0 || (small && may_be_eager);
+  Completion sent = eager ? send_eagerly(std::move(encoded), bytes) : lend(encoded, bytes, attempt);
+  if (failed(sent)) {
+    attempt.hopeful = attempt.hopeful || small;
+    return sent;
+  }
   offered_.add();
   if (eager && bytes.size > 0) eager_.add();
   if (edge_->record.kind != EdgeKind::kDynamic) offers_no_slot_.add();
@@ -295,7 +300,7 @@ Completion SenderState::send_eagerly(std::vector<std::byte> record, ByteView byt
   }
   Completion sent = port_->engine().send({record.data(), record.size()}, tag_of(RecordType::kOffer),
                                          edge_->record.lane);
-  return failed(sent) ? sent : Completion(Status());  // the source was copied
+  return failed(sent) || bytes.size == 0 ? sent : Completion(Status());  // the source was copied
 }
 
 bool SenderState::registered(ByteView bytes) const {
@@ -309,7 +314,7 @@ Completion SenderState::lend(const std::vector<std::byte>& record, ByteView byte
   const std::uint32_t tag = tag_of(RecordType::kOffer);
   const std::uint32_t lane = edge_->record.lane;
   Engine& engine = port_->engine();
-  // Over the quota alone. Else other leases fill it, or the lane is full.
+  // If it is over the quota, it is so alone. Else other leases fill that, or the lane is full.
   const bool too_large = bytes.size > most_lent_bytes_;
   if (registered(bytes)) {
     const auto returned = std::make_shared<core::CompletionState>();
@@ -319,17 +324,14 @@ Completion SenderState::lend(const std::vector<std::byte>& record, ByteView byte
         "next (in Python, del it at the end of the loop), or wait after the next send");
     Completion lent =
         engine.lend(message, bytes, [returned] { returned->finish(Status()); }, tag, lane);
-    attempt.lacks_memory = failed(lent) && too_large;
+    attempt.hopeful = failed(lent) && !too_large;
     return failed(lent) ? lent : Completion(returned);
   }
   std::shared_ptr<std::byte>& staged = attempt.staged;
-  if (Status bad = stage(bytes, staged); !bad.ok()) {
-    attempt.lacks_memory = true;
-    return Completion(std::move(bad));
-  }
+  if (Status bad = stage(bytes, staged); !bad.ok()) return Completion(std::move(bad));
   Completion lent = engine.lend(
       message, {staged.get(), bytes.size}, [staged]() mutable { staged.reset(); }, tag, lane);
-  attempt.lacks_memory = failed(lent) && too_large;
+  attempt.hopeful = failed(lent) && !too_large;
   if (failed(lent)) return lent;
   staged.reset();
   staged_.add();

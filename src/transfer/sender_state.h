@@ -44,7 +44,9 @@ class SenderState {
   // What one attempt to send a tensor leaves for the next.
   struct Attempt {
     std::shared_ptr<std::byte> staged;  // the copy of a source that is not registered
-    bool lacks_memory = false;          // why it was refused; else the lane was full
+    // It was refused, and may not be although the receiver holds nothing: the lane was full, or
+    // the receiver has not said yet how far it is.
+    bool hopeful = false;
   };
   Completion send_now(const TensorSpec& spec, ByteView bytes, Attempt& attempt);
   bool receiver_holds_nothing();

@@ -41,6 +41,8 @@ class Sequence {
   const std::deque<Item>& ready() const { return ready_; }
   // The last number that has come, with all before it or known to be left out.
   std::uint64_t last() const { return last_; }
+  // What has come and nothing has received, in order or not.
+  std::size_t waiting() const { return ready_.size() + early_.size(); }
   // How many numbers were added.
   std::uint64_t count() const { return count_; }
   // Takes everything out that has come; the numbers have been.

@@ -1,6 +1,7 @@
-// Small tensors without a slot travel in their offers, and cost the sender no memory.
+// Small tensors without a slot travel in their offers, and need no send memory.
 #include <chrono>
 #include <cstdint>
+#include <future>
 #include <string>
 #include <vector>
 
@@ -90,7 +91,9 @@ TEST_P(EagerTensors, AreReceivedAfterTheSenderHasGone) {
   edge.sender = TensorSender();
   ASSERT_OK(near_.close(kHang));
   for (std::uint32_t step = 1; step <= 5; ++step) {
-    EXPECT_TRUE(take(edge.receiver, bytes_spec({200}), step).valid());
+    const ReceivedTensor tensor = take(edge.receiver, bytes_spec({200}), step);
+    ASSERT_TRUE(tensor.valid());
+    EXPECT_EQ(tensor.arrival(), Arrival::kEager);
   }
   EXPECT_CODE(kUnavailable, edge.receiver.receive(kHang).status());
 }
@@ -111,16 +114,18 @@ TEST_P(EagerTensors, AReceiverThatIsBehindIsNotFilled) {
   }
   EXPECT_EQ(edge.sender.stats().eager, kMostEagerAhead);
   EXPECT_EQ(edge.sender.stats().staged, kSent - kMostEagerAhead);
-  for (std::uint32_t step = 1; step <= kSent; ++step) {
+  // It says so when it has taken some, although others wait: small tensors are eager again.
+  for (std::uint32_t step = 1; step <= kSent - 500; ++step) {
     ASSERT_TRUE(take(edge.receiver, spec, step).valid());
   }
-  // It has taken all and said so: small tensors are eager again.
+  std::uint32_t last = kSent;
   EXPECT_TRUE(eventually([&] {
-    const std::uint64_t before = edge.sender.stats().eager;
-    EXPECT_OK(send(edge.sender, spec, 1));
-    EXPECT_TRUE(take(edge.receiver, spec, 1).valid());
-    return edge.sender.stats().eager > before;
+    EXPECT_OK(send(edge.sender, spec, ++last));
+    return edge.sender.stats().eager > kMostEagerAhead;
   }));
+  for (std::uint32_t step = kSent - 499; step <= last; ++step) {
+    ASSERT_TRUE(take(edge.receiver, spec, step).valid());
+  }
   EXPECT_OK(edge.sender.close(kHang));
 }
 
@@ -146,6 +151,34 @@ TEST_P(EagerTensors, AResetDropsThem) {
 
 // Of the fabrics whose lanes are bounded.
 class FullLane : public Tensors {};
+
+// Without send memory as well, the receiver's next report helps.
+TEST_P(EagerTensors, WhereNothingIsLeftToLendTheReportOfTheReceiverIsWaitedFor) {
+  Edge edge = open_edge("no memory", ReceiverOptions());
+  ASSERT_TRUE(edge.sender.valid());
+  std::vector<MemoryRegion> all;
+  for (std::uint64_t bytes = 64 << 20; bytes > 0; bytes /= 2) {
+    while (true) {
+      auto region = near_device_.allocate(bytes);
+      if (!region.ok()) break;
+      all.push_back(*std::move(region));
+    }
+  }
+  const TensorSpec spec = bytes_spec({16});
+  for (std::uint32_t step = 1; step <= kMostEagerAhead; ++step) {
+    ASSERT_OK(send(edge.sender, spec, step));
+  }
+  const std::vector<std::byte> next = make_bytes(16, kMostEagerAhead + 1);
+  EXPECT_CODE(kResourceExhausted, edge.sender.send(spec, {next.data(), 16}, {}).wait(kHang));
+  EXPECT_CODE(kDeadlineExceeded,
+              edge.sender.send(spec, {next.data(), 16}, std::chrono::milliseconds(20)).wait(kHang));
+  auto sending =
+      std::async(std::launch::async, [&] { return send(edge.sender, spec, kMostEagerAhead + 1); });
+  for (std::uint32_t step = 1; step <= kMostEagerAhead + 1; ++step) {
+    ASSERT_TRUE(take(edge.receiver, spec, step).valid());
+  }
+  EXPECT_OK(sending.get());
+}
 
 // Nothing but the lane is short: sending waits for it, and says so in time.
 TEST_P(FullLane, IsWaitedForAlsoWhereTheReceiverHoldsNothing) {

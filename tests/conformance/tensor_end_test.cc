@@ -41,7 +41,7 @@ TEST_P(TensorEnds, WhatWasSentIsReceivedAfterTheSenderHasClosed) {
 }
 
 TEST_P(TensorEnds, ClosingASenderWaitsUntilEverythingIsTaken) {
-  const TensorSpec spec = bytes_spec({3000});
+  const TensorSpec spec = bytes_spec({5000});
   for (const bool has_slots : {true, false}) {
     SCOPED_TRACE(has_slots);
     Edge edge = open_edge(has_slots ? "static" : "dynamic",
@@ -215,7 +215,7 @@ TEST_P(TensorEnds, ClosingAReceiverEndsItsWaiters) {
 }
 
 TEST_P(TensorEnds, WithTheChannelEveryEdgeEndsAfterWhatHasArrived) {
-  const TensorSpec spec = bytes_spec({2000});
+  const TensorSpec spec = bytes_spec({5000});
   Edge pushed = open_edge("pushed", static_edge(spec));
   Edge offered = open_edge("offered", ReceiverOptions());
   ASSERT_TRUE(pushed.sender.valid() && offered.sender.valid());

@@ -89,7 +89,7 @@ TEST_P(TensorSlots, ViewsOutliveReceiverChannelDeviceAndPeer) {
 }
 
 TEST_P(TensorSlots, ResetDropsWhatTheSenderSentBeforeItHeardOfIt) {
-  const TensorSpec spec = bytes_spec({100});
+  const TensorSpec spec = bytes_spec({5000});
   for (const bool has_slots : {true, false}) {
     SCOPED_TRACE(has_slots);
     Edge edge = open_edge(has_slots ? "reset static" : "reset dynamic",

@@ -184,9 +184,10 @@ TEST_P(Tensors, ThreadsThatAreRefusedMemoryNowAndThenLeaveNoTensorOut) {
     });
   }
   for (std::uint32_t i = 0; i < kTensors; ++i) {
-    const std::vector<std::byte> content(1000 + i, static_cast<std::byte>((1000 + i) % 251));
-    EXPECT_OK(edge.sender.send(bytes_spec({1000 + i}), {content.data(), content.size()}, kHang)
-                  .wait(kHang));
+    const std::uint64_t size = (i % 3 == 0 ? 1000 : 5000) + i;  // some are in their offers
+    const std::vector<std::byte> content(size, static_cast<std::byte>(size % 251));
+    EXPECT_OK(
+        edge.sender.send(bytes_spec({size}), {content.data(), content.size()}, kHang).wait(kHang));
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(received, kTensors);

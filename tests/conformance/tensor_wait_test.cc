@@ -130,7 +130,7 @@ TEST_P(LongWaits, AreLogged) {
   auto sending = std::async(std::launch::async, [&] {
     return full.sender.send(large, {source.data(), source.size()}, kHang).wait(kHang);
   });
-  EXPECT_TRUE(logged("\"full\" has given back no slot and no memory for a second"));
+  EXPECT_TRUE(logged("\"full\" has given back no slot, memory or room for a second"));
   ASSERT_OK(full.receiver.receive(kHang));
   EXPECT_OK(sending.get());
   core::set_log_sink(nullptr);
