@@ -166,8 +166,8 @@ TEST_P(Lending, MessagesUpToTheMaximumArriveInLaneOrder) {
     EXPECT_EQ(notification->lent.valid(), next % 3 == 1);
     EXPECT_TRUE(holds(notification->message.data(), next % 3 == 2 ? 3 : 0, 9));
     if (next % 3 == 1) {
-      EXPECT_TRUE(std::equal(notification->message.begin(), notification->message.end(),
-                             message.begin()));
+      EXPECT_TRUE(
+          std::equal(notification->message.begin(), notification->message.end(), message.begin()));
     }
   }
   EXPECT_TRUE(eventually([&] { return returned_ == tag / 3; }));
