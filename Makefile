@@ -34,7 +34,7 @@ say = @printf '\033[1m%s\033[0m\n' "$(1)"
 CORE_SOURCES := $(shell find cmake include src -type f) CMakeLists.txt pyproject.toml
 sources_of = $(shell find $(1) -type f -not -name '*.pyc')
 CXX_FILES := $(shell find include src bench experiments tests examples -name '*.h' -o -name '*.cc' -o -name '*.c')
-PYTHON_FILES := python bench demo experiments plugin component tests tools examples docs/conf.py docs/_ext
+PYTHON_FILES := python bench demo experiments plugin grpc tests tools examples docs/conf.py docs/_ext
 
 help: ## Print the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
