@@ -38,7 +38,7 @@ struct OfferRecord {
   void fields(Wire& wire);  // up to the checksum
   // Without the tensor, which the caller appends.
   std::vector<std::byte> encode() const;
-  // Checks the spec and what came eagerly against `bytes`, too.
+  // Also checks the spec, and the size of an eager tensor, against `bytes`.
   static Result<OfferRecord> decode(ByteView bytes);
 };
 

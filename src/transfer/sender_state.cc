@@ -278,12 +278,17 @@ Completion SenderState::offer(std::uint32_t round, bool may_be_eager, const Tens
   record.bytes = bytes.size;
   record.spec = spec;
   std::vector<std::byte> encoded = record.encode();
-  const bool small = bytes.size <= kMaxEagerBytes &&
-                     encoded.size() + bytes.size <= max_message_bytes_ && !registered(bytes);
+  const bool in_place = registered(bytes);
+  const bool small = !in_place && bytes.size <= kMaxEagerBytes &&
+                     encoded.size() + bytes.size <= max_message_bytes_;
   const bool eager = bytes.size == 0 || (small && may_be_eager);
-  Completion sent = eager ? send_eagerly(std::move(encoded), bytes) : lend(encoded, bytes, attempt);
+  Completion sent = eager ? send_eagerly(std::move(encoded), bytes)
+                          : lend(encoded, bytes, in_place, attempt.staged);
   if (failed(sent)) {
-    attempt.hopeful = attempt.hopeful || small;
+    // What is over the quota alone is refused for ever. Else other leases fill the quota, or the
+    // lane is full.
+    const bool has_memory = in_place || attempt.staged != nullptr;
+    attempt.hopeful = small || (has_memory && bytes.size <= most_lent_bytes_);
     return sent;
   }
   offered_.add();
@@ -308,15 +313,13 @@ bool SenderState::registered(ByteView bytes) const {
          device_.contains(bytes.data + bytes.size - 1);
 }
 
-Completion SenderState::lend(const std::vector<std::byte>& record, ByteView bytes,
-                             Attempt& attempt) {
+Completion SenderState::lend(const std::vector<std::byte>& record, ByteView bytes, bool in_place,
+                             std::shared_ptr<std::byte>& staged) {
   const ByteView message{record.data(), record.size()};
   const std::uint32_t tag = tag_of(RecordType::kOffer);
   const std::uint32_t lane = edge_->record.lane;
   Engine& engine = port_->engine();
-  // If it is over the quota, it is so alone. Else other leases fill that, or the lane is full.
-  const bool too_large = bytes.size > most_lent_bytes_;
-  if (registered(bytes)) {
+  if (in_place) {
     const auto returned = std::make_shared<core::CompletionState>();
     returned->explain_long_waits(
         "send a tensor: a thread has waited for a second until the receiver of \"" + name_ +
@@ -324,14 +327,11 @@ Completion SenderState::lend(const std::vector<std::byte>& record, ByteView byte
         "next (in Python, del it at the end of the loop), or wait after the next send");
     Completion lent =
         engine.lend(message, bytes, [returned] { returned->finish(Status()); }, tag, lane);
-    attempt.hopeful = failed(lent) && !too_large;
     return failed(lent) ? lent : Completion(returned);
   }
-  std::shared_ptr<std::byte>& staged = attempt.staged;
   if (Status bad = stage(bytes, staged); !bad.ok()) return Completion(std::move(bad));
   Completion lent = engine.lend(
       message, {staged.get(), bytes.size}, [staged]() mutable { staged.reset(); }, tag, lane);
-  attempt.hopeful = failed(lent) && !too_large;
   if (failed(lent)) return lent;
   staged.reset();
   staged_.add();

@@ -44,8 +44,8 @@ class SenderState {
   // What one attempt to send a tensor leaves for the next.
   struct Attempt {
     std::shared_ptr<std::byte> staged;  // the copy of a source that is not registered
-    // It was refused, and may not be although the receiver holds nothing: the lane was full, or
-    // the receiver has not said yet how far it is.
+    // It was refused, and a later one may succeed even if the receiver holds nothing: the lane was
+    // full, or a report of the receiver is on its way.
     bool hopeful = false;
   };
   Completion send_now(const TensorSpec& spec, ByteView bytes, Attempt& attempt);
@@ -60,7 +60,9 @@ class SenderState {
   // `may_be_eager`: the tensor may travel in its offer.
   Completion offer(std::uint32_t round, bool may_be_eager, const TensorSpec& spec, ByteView bytes,
                    Attempt& attempt) FW_REQUIRES(sending_);
-  Completion lend(const std::vector<std::byte>& record, ByteView bytes, Attempt& attempt);
+  // `in_place`: the bytes lie in the device's memory. Else their copy is lent.
+  Completion lend(const std::vector<std::byte>& record, ByteView bytes, bool in_place,
+                  std::shared_ptr<std::byte>& staged);
   Completion send_eagerly(std::vector<std::byte> record, ByteView bytes);
   Status stage(ByteView bytes, std::shared_ptr<std::byte>& staged);
   bool registered(ByteView bytes) const;

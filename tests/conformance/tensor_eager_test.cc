@@ -98,7 +98,7 @@ TEST_P(EagerTensors, AreReceivedAfterTheSenderHasGone) {
   EXPECT_CODE(kUnavailable, edge.receiver.receive(kHang).status());
 }
 
-// What waits for a receiver that is behind is bounded: then the sender's memory is used again.
+// The receiver keeps a bounded number of eager tensors. The sender lends the ones after them.
 TEST_P(EagerTensors, AReceiverThatIsBehindIsNotFilled) {
   Edge edge = open_edge("behind", ReceiverOptions());
   Edge other = open_edge("beside it", ReceiverOptions());
@@ -183,7 +183,7 @@ TEST_P(EagerTensors, WhereNothingIsLeftToLendTheReportOfTheReceiverIsWaitedFor) 
 // Nothing but the lane is short: sending waits for it, and says so in time.
 TEST_P(FullLane, IsWaitedForAlsoWhereTheReceiverHoldsNothing) {
   std::vector<Edge> edges;
-  const TensorSpec spec = bytes_spec({4000});  // the lane keeps 64 MiB of what waits for credit
+  const TensorSpec spec = bytes_spec({4000});  // a lane without credit keeps 64 MiB
   Status refused;
   for (int i = 0; i < 40 && refused.ok(); ++i) {
     edges.push_back(open_edge("lane " + std::to_string(i), ReceiverOptions()));

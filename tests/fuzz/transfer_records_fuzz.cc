@@ -103,7 +103,7 @@ void run_offer(Bytes bytes) {
       "the bytes behind an offer are its tensor");
   eager.pop_back();
   require(eager.size() == head || !OfferRecord::decode(view_of(eager)).ok(),
-          "a part of a tensor is none");
+          "an offer with a part of its tensor is refused");
 }
 
 void run_head(Bytes bytes) {
