@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -104,12 +105,22 @@ struct ErrorContext {
   std::string_view fabric = {};  ///< "shm", or empty
 };
 
-/// Success, or a code and a sentence. Copyable; a copy is cheap when ok. Thread-compatible.
+/// Success, or a code and a sentence. Copyable; success is a null pointer, so it costs nothing to
+/// hand on. One that was moved from is ok. Thread-compatible.
 class [[nodiscard]] Status {
  public:
   Status() = default;  ///< success
   /// Takes the whole sentence. Status::error() builds one from its parts.
-  Status(StatusCode code, std::string message) : code_(code), message_(std::move(message)) {}
+  Status(StatusCode code, std::string message)
+      : failure_(code == StatusCode::kOk ? nullptr : new Failure{code, std::move(message)}) {}
+  Status(const Status& other) : failure_(other.ok() ? nullptr : new Failure(*other.failure_)) {}
+  Status(Status&& other) noexcept = default;
+  Status& operator=(const Status& other) {
+    if (this != &other) *this = Status(other);
+    return *this;
+  }
+  Status& operator=(Status&& other) noexcept = default;
+  ~Status() = default;
 
   /// Builds the sentence `OPERATION to PEER over FABRIC: CAUSE; REMEDY`, with "from" for a read.
   static Status error(StatusCode code, const ErrorContext& where, std::string_view cause,
@@ -120,17 +131,27 @@ class [[nodiscard]] Status {
   static Status system_error(StatusCode code, const ErrorContext& where, std::string_view cause,
                              int error_number, std::string_view remedy);
 
-  bool ok() const { return code_ == StatusCode::kOk; }  ///< true for kOk
-  explicit operator bool() const { return ok(); }       ///< ok()
-  StatusCode code() const { return code_; }             ///< the kind of the failure
+  bool ok() const { return failure_ == nullptr; }  ///< true for kOk
+  explicit operator bool() const { return ok(); }  ///< ok()
+  /// The kind of the failure.
+  StatusCode code() const { return ok() ? StatusCode::kOk : failure_->code; }
   /// The sentence, without the code. Empty on success.
-  const std::string& message() const { return message_; }
+  const std::string& message() const { return ok() ? internal::no_text() : failure_->message; }
   /// The code and the sentence, "out of range: write to ...", or "ok".
   std::string to_string() const;
 
  private:
-  StatusCode code_ = StatusCode::kOk;
-  std::string message_;
+  struct Failure {
+    StatusCode code;
+    std::string message;
+  };
+
+  // Out of line, because nearly every function destroys a Status, and nearly none a failure.
+  struct Drop {
+    [[gnu::noinline]] void operator()(const Failure* failure) const noexcept { delete failure; }
+  };
+
+  std::unique_ptr<const Failure, Drop> failure_;  // null: success
 };
 
 inline Status Status::error(StatusCode code, const ErrorContext& where, std::string_view cause,
@@ -164,8 +185,8 @@ inline Status Status::system_error(StatusCode code, const ErrorContext& where,
 }
 
 inline std::string Status::to_string() const {
-  std::string text(farwrite::to_string(code_));
-  internal::append_clause(text, ": ", message_);
+  std::string text(farwrite::to_string(code()));
+  internal::append_clause(text, ": ", message());
   return text;
 }
 

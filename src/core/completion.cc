@@ -167,7 +167,7 @@ void CompletionState::on_settled(std::function<void(const Status&)> callback) {
 
 }  // namespace core
 
-bool Completion::done() const { return state_ == nullptr || state_->done(); }
+bool Completion::is_done() const { return state_->done(); }
 
 Status Completion::wait(std::chrono::nanoseconds timeout) const {
   return state_ == nullptr ? status_ : state_->wait(timeout);

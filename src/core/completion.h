@@ -20,7 +20,7 @@ class FARWRITE_API Completion {
   explicit Completion(Status status) : status_(std::move(status)) {}
   explicit Completion(std::shared_ptr<core::CompletionState> state) : state_(std::move(state)) {}
 
-  bool done() const;
+  bool done() const { return state_ == nullptr || is_done(); }
 
   Status wait(std::chrono::nanoseconds timeout = kForever) const;
 
@@ -37,6 +37,8 @@ class FARWRITE_API Completion {
   const Status* ended() const { return state_ == nullptr ? &status_ : nullptr; }
 
  private:
+  bool is_done() const;  // of one that was pending
+
   Status status_;
   std::shared_ptr<core::CompletionState> state_;  // null: done, the outcome is status_
 };

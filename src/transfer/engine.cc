@@ -387,7 +387,8 @@ void Engine::open_on_demand(const std::string& edge, std::uint64_t bytes, int co
     }
     // What was there before must not look like a push.
     std::fill_n(region->data(), kSlotHeadBytes, std::byte{0});
-    if (!add_slots(edge, lane, {*region}, bytes).ok()) break;
+    const std::vector<MemoryRegion> regions(1, *region);
+    if (!add_slots(edge, lane, regions, bytes).ok()) break;
     count_slot(/*opened=*/true);
     opened = true;
   }

@@ -11,6 +11,12 @@
 FARWRITE_BEGIN
 namespace internal {
 
+/// @private The text of nothing, for as long as the process lives.
+inline const std::string& no_text() {
+  static const std::string* const empty = new std::string();
+  return *empty;
+}
+
 /// @private
 inline bool begins_with(std::string_view text, std::string_view words) {
   return text.substr(0, words.size()) == words;
