@@ -17,7 +17,7 @@ class ChannelLanes::Intake final : public fabric::EventSink {
       : lanes_(lanes), taken_(taken) {}
 
   bool has_room() const override { return lanes_.has_room(); }
-  void on_notification(Notification notification) override {
+  void on_notification(Notification&& notification) override {
     // A close waits for the handler's return, not for all that one look at the lane brings.
     if (lanes_.life_.closing()) return;
     trace(notification);
@@ -41,14 +41,14 @@ class ChannelLanes::Intake final : public fabric::EventSink {
 // For a closed channel, whose lanes are served until the peer knows: what comes has no owner.
 class ChannelLanes::Discard final : public fabric::EventSink {
  public:
-  void on_notification(Notification /*notification*/) override {}
+  void on_notification(Notification&& /*notification*/) override {}
 };
 
 class ChannelLanes::ReturnIntake final : public fabric::EventSink {
  public:
   explicit ReturnIntake(Observer& observer) : observer_(observer) {}
 
-  void on_notification(Notification notification) override {
+  void on_notification(Notification&& notification) override {
     observer_.on_return(notification);  // which finds that it is none
   }
   void on_record(Notification&& record) override { observer_.on_return(record); }

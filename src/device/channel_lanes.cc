@@ -32,7 +32,9 @@ void ChannelLanes::expect_progress(fabric::OperationKind kind, std::uint32_t lan
   for (const auto& any : lanes_) any->expect_progress();
 }
 
-void ChannelLanes::hand_over_unsent() {
+void ChannelLanes::hand_over_lanes() {
+  // Before the lanes' own flags: a thread that polls now sets this one behind its lane's.
+  if (!left_unsent_.exchange(false)) return;
   for (const auto& lane : lanes_) lane->hand_over_unsent();
 }
 
@@ -85,6 +87,7 @@ void ChannelLanes::poll_lanes(std::optional<Notification>* taken) {
       progress = lane.poll(intake);
     }
     lanes_[index]->polled_by_user(progress);
+    if (progress.unsent) left_unsent_.store(true);
     if (over) [[unlikely]]
       (void)lanes_[index]->is_drained(progress);
   }

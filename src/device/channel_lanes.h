@@ -58,7 +58,10 @@ class ChannelLanes final : public LaneDriver {
   // An operation is pending on `lane`, which its poller moves on. A flush may wait on any lane.
   void expect_progress(fabric::OperationKind kind, std::uint32_t lane);
   // A thread that polled goes: what it could not send is the pollers' from here on.
-  void hand_over_unsent();
+  void hand_over_unsent() {
+    if (left_unsent_.load(std::memory_order_relaxed)) [[unlikely]]
+      hand_over_lanes();
+  }
   // The caller polls in a loop, and arms at its end.
   void disarm();
   // Pollers look again which lanes want them.
@@ -91,6 +94,7 @@ class ChannelLanes final : public LaneDriver {
   // Whether the inbox takes more. After the peer's end always: its lanes are emptied.
   bool has_room() const { return inbox_.has_room() || life_.peer_over(); }
   void lane_is_drained();
+  void hand_over_lanes();
 
   const void* const channel_;
   const ChannelLink& link_;
@@ -106,6 +110,7 @@ class ChannelLanes final : public LaneDriver {
   std::string peer_name_;
 
   std::atomic<bool> started_{false};
+  std::atomic<bool> left_unsent_{false};     // a user's thread polled a lane that has more to send
   std::atomic<std::uint32_t> undrained_{0};  // users' lanes that may hold something
 };
 

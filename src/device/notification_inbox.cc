@@ -139,8 +139,7 @@ Status NotificationInbox::set_handler(std::function<void(Notification)> handler,
   return Status();
 }
 
-std::optional<Notification> NotificationInbox::try_take() {
-  if (queued_.load(std::memory_order_acquire) == 0) return std::nullopt;
+std::optional<Notification> NotificationInbox::take_queued() {
   const core::Lock lock(mutex_);
   if (queue_.empty()) return std::nullopt;
   Notification notification = std::move(queue_.front());

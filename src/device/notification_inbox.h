@@ -68,7 +68,7 @@ class NotificationInbox final : public fabric::EventSink {
   };
 
   // Under a Delivery: to the handler, or into the queue.
-  void on_notification(Notification notification) override {
+  void on_notification(Notification&& notification) override {
     deliver(std::move(notification), nullptr);
   }
   // The same for the thread that polls the lane on its own behalf: if the queue is empty, the first
@@ -90,7 +90,10 @@ class NotificationInbox final : public fabric::EventSink {
   // Has LaneDriver::drive_ended() called when nothing waits any more; false if nothing does now.
   bool call_at_end_of_drive();
 
-  std::optional<Notification> try_take();
+  std::optional<Notification> try_take() {
+    if (queued_.load(std::memory_order_acquire) == 0) return std::nullopt;
+    return take_queued();
+  }
   // What nothing will take any more: it may hold the peer's memory.
   void drop_queued();
   // Polls for `spin`, then blocks. What has arrived comes before driver.ended().
@@ -110,6 +113,8 @@ class NotificationInbox final : public fabric::EventSink {
 
  private:
   static constexpr std::size_t kMaxQueued = 256;
+
+  std::optional<Notification> take_queued();
 
   // For as long as a thread waits.
   class Drive {

@@ -15,9 +15,8 @@ class OperationCounts {
   void count(const fabric::Operation& operation) {
     switch (operation.kind) {
       case fabric::OperationKind::kWrite:
-        writes_.add();
+        (operation.notify ? notified_writes_ : writes_).add();
         bytes_written_.add(operation.bytes());
-        if (operation.notify) notifications_sent_.add();
         break;
       case fabric::OperationKind::kRead:
         reads_.add();
@@ -45,18 +44,20 @@ class OperationCounts {
   }
 
   void fill_in(ChannelStats& stats) const {
-    stats.writes = writes_.value();
+    const std::uint64_t notified_writes = notified_writes_.value();
+    stats.writes = writes_.value() + notified_writes;
     stats.reads = reads_.value();
     stats.aliases = aliases_.value();
     stats.bytes_written = bytes_written_.value();
     stats.bytes_read = bytes_read_.value();
     stats.bytes_aliased = bytes_aliased_.value();
-    stats.notifications_sent = notifications_sent_.value();
+    stats.notifications_sent = notifications_sent_.value() + notified_writes;
     stats.messages_sent = messages_sent_.value();
   }
 
  private:
-  core::Counter writes_, reads_, aliases_, bytes_written_, bytes_read_, bytes_aliased_;
+  core::Counter writes_;  // without a notification
+  core::Counter notified_writes_, reads_, aliases_, bytes_written_, bytes_read_, bytes_aliased_;
   core::Counter notifications_sent_, messages_sent_;
 };
 

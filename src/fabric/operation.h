@@ -68,7 +68,7 @@ class EventSink {
   // Whether it takes more. A fabric that has to keep reading whatever its user does hands nothing
   // over while this is false, keeps it, and lets its peer send no more than it can keep.
   virtual bool has_room() const { return true; }
-  virtual void on_notification(Notification notification) = 0;
+  virtual void on_notification(Notification&& notification) = 0;
   // What the peer's device layer posted as a kRecord, in lane order with the notifications. Not for
   // users; a sink without a device layer has no use for it.
   virtual void on_record(Notification&& /*record*/) {}

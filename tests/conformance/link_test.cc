@@ -20,7 +20,7 @@ struct Observer final : fabric::LinkObserver {
 };
 
 struct Sink final : fabric::EventSink {
-  void on_notification(Notification) override {}
+  void on_notification(Notification&&) override {}
 };
 
 class Links : public Conformance {

@@ -27,7 +27,7 @@ struct ReadObserver final : fabric::LinkObserver {
 
 // What its device lends to it.
 struct LendSink final : fabric::EventSink {
-  void on_notification(Notification) override {}
+  void on_notification(Notification&&) override {}
   void on_record(Notification&& record) override {
     lend = device::LendRecord::from_bytes({record.message.data(), record.message.size()}).value();
   }

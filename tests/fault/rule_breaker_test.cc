@@ -109,7 +109,7 @@ struct EndObserver final : fabric::LinkObserver {
 };
 
 struct IgnoringSink final : fabric::EventSink {
-  void on_notification(Notification) override {}
+  void on_notification(Notification&&) override {}
 };
 
 // Breaks the protocol over tcp, never reads the answer, and waits for its lanes to be ended.

@@ -156,7 +156,7 @@ class Party final : public EventSink, public LinkObserver {
   }
 
  private:
-  void on_notification(Notification notification) override {
+  void on_notification(Notification&& notification) override {
     const std::uint32_t tag = notification.tag;
     const std::string text = "tag " + std::to_string(tag);
     if (tag >= peer_->posts_.size() || !peer_->posts_[tag]->notifies) {

@@ -24,7 +24,7 @@ struct QuietObserver final : LinkObserver {
 };
 
 struct QuietSink final : EventSink {
-  void on_notification(Notification notification) override { tag = notification.tag; }
+  void on_notification(Notification&& notification) override { tag = notification.tag; }
   std::uint32_t tag = 0;
 };
 

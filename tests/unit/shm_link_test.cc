@@ -47,7 +47,7 @@ struct Observer final : LinkObserver {
 };
 
 struct Sink final : EventSink {
-  void on_notification(Notification notification) override {
+  void on_notification(Notification&& notification) override {
     if (during) during();
     taken.push_back(std::move(notification));
   }
@@ -385,7 +385,7 @@ TEST_F(ShmLinks, LetOneThreadPollALaneAtATime) {
 TEST_F(ShmLinks, DeliverEverythingOnceToManyPollers) {
   constexpr std::uint32_t kCount = 20'000;
   struct CountingSink final : EventSink {
-    void on_notification(Notification notification) override {
+    void on_notification(Notification&& notification) override {
       sum += notification.tag;
       ++count;
     }

@@ -27,7 +27,7 @@ std::shared_ptr<memory::Segment> simulated_segment(memory::SegmentUse use) {
 }
 
 struct Inbox final : EventSink, LinkObserver {
-  void on_notification(Notification notification) override {
+  void on_notification(Notification&& notification) override {
     taken.push_back(std::move(notification));
   }
   void on_peer_dead(const Status& reason) override { deaths.push_back(reason); }

@@ -135,7 +135,7 @@ class Receiver final : public Side {
     std::shared_ptr<Completion> reading;
   };
 
-  void on_notification(Notification notification) override {
+  void on_notification(Notification&& notification) override {
     const std::uint32_t kind = notification.tag & kTagKindMask;
     if (kind == kLandingTag) return land(notification.tag & ~kTagKindMask);
     if (notification.tag == kOfferTag) take_offer(notification.message);

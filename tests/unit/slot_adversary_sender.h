@@ -87,7 +87,7 @@ class Sender final : public Side {
     return lowered_ == nullptr ? link_->lane(0).post(operation) : lowered_->post(0, operation);
   }
 
-  void on_notification(Notification notification) override {
+  void on_notification(Notification&& notification) override {
     if (notification.tag == kReleaseTag) {
       free_.push_back(static_cast<std::uint64_t>(notification.message.front()));
       return;

@@ -17,7 +17,7 @@ constexpr std::uint64_t kBytes = 8192;
 
 struct Recorder final : EventSink, LinkObserver {
   bool has_room() const override { return room > 0; }
-  void on_notification(Notification notification) override {
+  void on_notification(Notification&& notification) override {
     --room;
     taken.push_back(std::move(notification));
   }

@@ -35,7 +35,7 @@ inline constexpr std::uint64_t kRegion = 1;  // the id of what Side::open() gran
 // Where a link delivers and whom it tells.
 struct Recorder final : EventSink, LinkObserver {
   bool has_room() const override { return room > 0; }
-  void on_notification(Notification notification) override {
+  void on_notification(Notification&& notification) override {
     --room;
     if (at_notification) at_notification(notification);
     taken.push_back(std::move(notification));
