@@ -59,10 +59,7 @@ Status DeviceState::close(std::chrono::nanoseconds timeout) {
   const core::Deadline deadline = core::Deadline::after(timeout);
   {
     core::Lock lock(mutex_);
-    if (!closing_.exchange(true)) {
-      for (Meeting& meeting : meetings_) meeting.cut_short();
-      changed_.notify_all();
-    }
+    closing_.store(true);
     while (settling_ && !deadline.expired()) {
       changed_.wait_for(mutex_, deadline.turn());
     }
@@ -88,11 +85,12 @@ Status DeviceState::close(std::chrono::nanoseconds timeout) {
 }
 
 Status DeviceState::stop(core::Deadline callbacks, core::Deadline peers) {
+  meetings_.close();
   gate_.close();
   if (!gate_.wait_until_empty(callbacks)) return busy("another thread's call on this device");
   if (loop_ == nullptr) return Status();  // it never started
   acceptor_.reset();
-  if (!end_meetings(callbacks)) return busy("a handshake");
+  if (!meetings_.settle(callbacks)) return busy("a handshake");
   Status running, silent;  // the first of each
   const std::vector<std::shared_ptr<ChannelState>> channels = this->channels();
   for (const auto& channel : channels) {
@@ -116,23 +114,6 @@ Status DeviceState::stop(core::Deadline callbacks, core::Deadline peers) {
       return busy("a callback of the channel to " + channel->peer_name());
   }
   return Status();
-}
-
-bool DeviceState::end_meetings(core::Deadline deadline) {
-  const auto over = [this] {
-    const core::Lock lock(mutex_);
-    return std::all_of(meetings_.begin(), meetings_.end(),
-                       [](const Meeting& meeting) { return meeting.over.load(); });
-  };
-  if (!core::poll_until(over, deadline)) return false;
-  std::list<Meeting> meetings;
-  {
-    const core::Lock lock(mutex_);
-    meetings.swap(meetings_);
-    accepted_.clear();
-  }
-  for (Meeting& meeting : meetings) meeting.thread.join();
-  return true;
 }
 
 bool DeviceState::loop_comes_round(core::Deadline deadline) {

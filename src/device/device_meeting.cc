@@ -1,7 +1,4 @@
 // How a device meets its peers: connect and accept.
-#include <sys/resource.h>
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -9,10 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "core/arrival_limits.h"
 #include "core/log.h"
 #include "core/mutex.h"
-#include "core/start_thread.h"
 #include "core/status_wire.h"
 #include "device/device_state.h"
 #include "device/frame.h"
@@ -20,21 +15,9 @@
 namespace farwrite::device {
 namespace {
 
-constexpr std::chrono::seconds kBetweenWarnings(10);
 constexpr std::chrono::nanoseconds kRetryConnect = std::chrono::milliseconds(20);
 constexpr std::chrono::nanoseconds kQuietConnect = std::chrono::seconds(1);
 constexpr std::chrono::nanoseconds kWorthTelling = std::chrono::milliseconds(100);
-
-// How many channels may wait for accept(): those that hold half of the process's descriptors. A
-// channel holds two for each lane on shm, and a handful more.
-std::size_t most_unaccepted(std::size_t lanes) {
-  constexpr rlim_t kLeast = 4;
-  constexpr rlim_t kMost = 1024;
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kLeast;
-  return static_cast<std::size_t>(
-      std::clamp<rlim_t>(limit.rlim_cur / 2 / (8 + 2 * lanes), kLeast, kMost));
-}
 
 std::string in_seconds(std::chrono::nanoseconds time) {
   std::array<char, 32> text{};
@@ -129,67 +112,28 @@ Result<std::shared_ptr<ChannelState>> DeviceState::go_live(std::shared_ptr<Chann
 }
 
 Result<std::shared_ptr<ChannelState>> DeviceState::accept(std::chrono::nanoseconds timeout) {
-  constexpr std::string_view kOperation = "accept";
   const core::Deadline deadline = core::Deadline::after(timeout);
-  FARWRITE_RETURN_IF_ERROR(usable(kOperation));
-  core::Lock lock(mutex_);
-  while (accepted_.empty()) {
-    if (closing_) {
-      return Status::error(StatusCode::kCancelled, {kOperation}, "the device was closed",
-                           "open another one");
-    }
-    if (deadline.is_never()) {
-      changed_.wait(mutex_);
-    } else if (deadline.expired()) {
-      return Status::error(StatusCode::kDeadlineExceeded, {kOperation}, "no peer connected in time",
-                           "connect a peer to " + endpoint().to_string());
-    } else {
-      changed_.wait_for(mutex_, deadline.remaining());
-    }
-  }
-  std::shared_ptr<ChannelState> channel = std::move(accepted_.front());
-  accepted_.pop_front();
-  return channel;
+  FARWRITE_RETURN_IF_ERROR(usable("accept"));
+  return meetings_.accept(deadline, endpoint().to_string());
 }
 
 void DeviceState::on_incoming(core::UniqueFd socket) {
   core::set_no_delay(socket.get());
   const std::string origin = core::peer_host(socket.get());
-  const core::Lock lock(mutex_);
-  reap_meetings_locked();
-  if (closing_) return;
-  const auto crowding = core::find_crowding(meetings_, origin, core::ArrivalLimits::of_process());
-  if (crowding != meetings_.end()) {
-    // It makes room: an honest peer is done in milliseconds.
-    if (quiet_until_.expired()) {
-      quiet_until_ = core::Deadline::after(kBetweenWarnings);
-      core::log(core::LogLevel::kWarning,
-                "too many handshakes at once from " + crowding->origin +
-                    ": the slowest are closed; check which programs connect from that host");
-    }
-    crowding->cut_short();
-  }
+  if (closing_.load()) return;
   auto self = identity_at(core::accepts_on_loopback(socket.get()), "accept");
-  if (!self.ok()) {
-    handshakes_refused_.add();
-    core::log(core::LogLevel::kWarning, "a connection was dropped: " + self.status().message());
-    return;
-  }
-  auto stream = make_control_stream(std::move(socket), self.value(), /*connecting=*/false);
+  auto stream = self.ok() ? make_control_stream(std::move(socket), self.value(),
+                                                /*connecting=*/false)
+                          : Result<std::unique_ptr<core::ByteStream>>(self.status());
   if (!stream.ok()) {
     handshakes_refused_.add();
     core::log(core::LogLevel::kWarning, "a connection was dropped: " + stream.status().message());
     return;
   }
-  Meeting& meeting = meetings_.emplace_back();
-  meeting.stream = *std::move(stream);
-  meeting.self = *std::move(self);
-  meeting.origin = origin;
-  const Status started = core::start_thread(
-      meeting.thread, {"accept"}, [self = shared_from_this(), &meeting] { self->meet(meeting); });
-  if (started.ok()) return;
-  turn_away(*meeting.stream, started);
-  meetings_.pop_back();
+  const Status begun =
+      meetings_.begin(origin, *stream, *std::move(self),
+                      [device = shared_from_this()](Meeting& meeting) { device->meet(meeting); });
+  if (!begun.ok()) turn_away(**stream, begun);
 }
 
 void DeviceState::turn_away(core::ByteStream& stream, const Status& reason) {
@@ -206,77 +150,42 @@ void DeviceState::tell_why(core::ByteStream& stream, const Status& reason) const
                    core::Deadline::after(kTellWhy), "connect");
 }
 
-void DeviceState::Meeting::cut_short() {
-  if (stream == nullptr) return;
-  cut = true;
-  ::shutdown(stream->fd(), SHUT_RD);
+void DeviceState::meet(Meeting& meeting) {
+  const auto channel = std::make_shared<ChannelState>(shared_from_this());
+  Status ready = meetings_.has_room(identity_.lanes);
+  if (ready.ok()) ready = channel->open();
+  if (ready.ok()) {
+    shake_hands(meeting, channel);
+  } else {
+    turn_away(meeting.stream(), ready);
+    (void)meetings_.take_stream(meeting);
+  }
+  meetings_.end(meeting);
 }
 
-void DeviceState::meet(Meeting& meeting) {
-  auto channel = std::make_shared<ChannelState>(shared_from_this());
-  Status ready = room_for_unaccepted();
-  if (ready.ok()) ready = channel->open();
-  if (!ready.ok()) {
-    turn_away(*meeting.stream, ready);
-    const core::Lock lock(mutex_);
-    meeting.stream.reset();
-    meeting.over.store(true);
-    return;
-  }
+void DeviceState::shake_hands(Meeting& meeting, const std::shared_ptr<ChannelState>& channel) {
   auto handshake =
-      introduce_accepting(*meeting.stream, meeting.self,
+      introduce_accepting(meeting.stream(), meeting.self(),
                           core::Deadline::after(options_.handshake_timeout), channel.get());
-  if (handshake.ok()) {
-    const PeerInfo& peer = handshake->peer;
-    const std::string peer_name = describe_peer(peer.name, peer.endpoint.to_string());
-    std::unique_ptr<core::ByteStream> stream;
-    Status refusal;
-    {
-      const core::Lock lock(mutex_);
-      stream = std::move(meeting.stream);
-      if (meeting.cut) {
-        refusal = Status::error(StatusCode::kUnavailable, {"accept", peer_name},
-                                closing_ ? "the device is closing" : "too many handshakes at once",
-                                "connect again");
-      }
-    }
-    auto live = go_live(std::move(channel), *std::move(handshake), peer_name, std::move(stream),
-                        std::move(refusal));
-    if (live.ok()) {
-      const core::Lock lock(mutex_);
-      if (!closing_) accepted_.push_back(*std::move(live));
-    }
-  } else {
+  Meetings::TakenStream taken = meetings_.take_stream(meeting);
+  if (!handshake.ok()) {
     handshakes_refused_.add();
-    const core::Lock lock(mutex_);
-    if (!meeting.cut) {
+    if (!taken.cut) {
       core::log(core::LogLevel::kWarning,
                 "a connection was refused: " + handshake.status().message());
     }
-    meeting.stream.reset();
+    return;
   }
-  changed_.notify_all();
-  meeting.over.store(true);
-}
-
-Status DeviceState::room_for_unaccepted() const {
-  const core::Lock lock(mutex_);
-  const std::size_t most = most_unaccepted(identity_.lanes);
-  if (accepted_.size() < most) return Status();
-  return Status::error(StatusCode::kResourceExhausted, {"accept"},
-                       std::to_string(accepted_.size()) + " channels wait for accept()",
-                       "take them with accept(), or raise ulimit -n");
-}
-
-void DeviceState::reap_meetings_locked() {
-  for (auto meeting = meetings_.begin(); meeting != meetings_.end();) {
-    if (meeting->over.load()) {
-      meeting->thread.join();
-      meeting = meetings_.erase(meeting);
-    } else {
-      ++meeting;
-    }
+  const PeerInfo& peer = handshake->peer;
+  const std::string peer_name = describe_peer(peer.name, peer.endpoint.to_string());
+  Status refusal;
+  if (taken.cut) {
+    refusal =
+        Status::error(StatusCode::kUnavailable, {"accept", peer_name}, taken.why, "connect again");
   }
+  auto live = go_live(channel, *std::move(handshake), peer_name, std::move(taken.stream),
+                      std::move(refusal));
+  if (live.ok()) meetings_.add(*std::move(live));
 }
 
 }  // namespace farwrite::device

@@ -76,9 +76,7 @@ DeviceState::~DeviceState() {
   for (auto& fabric : fabrics_) (void)fabric.release();
   (void)acceptor_.release();
   (void)loop_.release();
-  for (Meeting& meeting : meetings_) {
-    if (meeting.thread.joinable()) meeting.thread.detach();
-  }
+  meetings_.leave_to_parent();
 }
 
 Status DeviceState::start() {

@@ -2,12 +2,9 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
-#include <list>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "core/acceptor.h"
@@ -20,6 +17,7 @@
 #include "device/channel_state.h"
 #include "device/device.h"
 #include "device/handshake.h"
+#include "device/meetings.h"
 #include "device/metrics.h"
 #include "device/name_table.h"
 #include "device/poller.h"
@@ -108,20 +106,6 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
  private:
   DeviceState(const DeviceOptions& options, std::string_view service);
 
-  struct Meeting {
-    std::thread thread;
-    LocalIdentity self;
-    std::string origin;
-    // Under mutex_, but for the thread's own use.
-    std::unique_ptr<core::ByteStream> stream;
-    bool cut = false;  // under mutex_
-    // Ends the handshake early, under mutex_. The peer may have been welcomed just now, so the
-    // socket still takes the reason.
-    void cut_short();
-    std::atomic<bool> over{false};
-    bool waits() const { return stream != nullptr && !cut; }
-  };
-
   Status start();
   Status check_secrets() const;
   Status make_arena();
@@ -132,12 +116,10 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   Result<LocalIdentity> identity_at(bool loopback, const std::string& operation) const;
   void on_incoming(core::UniqueFd socket);
   void meet(Meeting& meeting);
-  void reap_meetings_locked() FW_REQUIRES(mutex_);
+  void shake_hands(Meeting& meeting, const std::shared_ptr<ChannelState>& channel);
   // Refuses a connection: logs the reason, and sends it as far as the peer takes plain words.
   void turn_away(core::ByteStream& stream, const Status& reason);
   void tell_why(core::ByteStream& stream, const Status& reason) const;
-  // kResourceExhausted when too many channels wait for accept().
-  Status room_for_unaccepted() const;
   // Whether on_own_thread(), or inside a channel's callback: closing waits for those.
   bool inside_callback() const;
   // `refusal`: why the channel is given up, if it is so at once.
@@ -149,7 +131,6 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   void tick(std::chrono::nanoseconds period);
   // The steps of close() (device_close.cc); those that say false or fail may be repeated.
   Status stop(core::Deadline callbacks, core::Deadline peers);
-  bool end_meetings(core::Deadline deadline);
   bool loop_comes_round(core::Deadline deadline);
   void drop_everything();
   std::vector<std::shared_ptr<ChannelState>> channels() const;
@@ -178,13 +159,10 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   std::atomic<std::uint64_t> next_channel_{1};
   std::chrono::nanoseconds last_tick_{0};  // the loop's
   NameTable names_;
+  Meetings meetings_;
 
   mutable core::Mutex mutex_{core::LockRank::kDevice};
   core::CondVar changed_;
-  std::list<Meeting> meetings_ FW_GUARDED_BY(mutex_);
-  core::Deadline quiet_until_ FW_GUARDED_BY(mutex_) =
-      core::Deadline::after({});  // bounds the log of those cut off
-  std::deque<std::shared_ptr<ChannelState>> accepted_ FW_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<ChannelState>> channels_ FW_GUARDED_BY(mutex_);
   // Channels that finished while the device closes: destroyed when the loop has stopped.
   std::vector<std::shared_ptr<ChannelState>> finished_ FW_GUARDED_BY(mutex_);
