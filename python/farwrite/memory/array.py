@@ -178,7 +178,8 @@ class RemoteArray(Handle, elsewhere="look it up in the other process: channel.lo
         dtype: np.dtype[Any],
     ) -> None:
         self._channel = channel
-        self._region = region
+        self.native = region
+        """The core's handle. Internal."""
         self._name = name
         self._shape = shape
         self._dtype = dtype
@@ -213,17 +214,12 @@ class RemoteArray(Handle, elsewhere="look it up in the other process: channel.lo
     @property
     def access(self) -> Access:
         """What this process may do with the array: "read", which includes alias, or "write"."""
-        return cast("Access", self._region.access())
+        return cast("Access", self.native.access())
 
     @property
     def descriptor(self) -> bytes:
         """The bytes that `Channel.open` takes."""
-        return self._region.descriptor()
-
-    @property
-    def native(self) -> _farwrite.RemoteRegion:
-        """The core's handle. Internal."""
-        return self._region
+        return self.native.descriptor()
 
     def read(
         self,
@@ -278,10 +274,10 @@ class RemoteArray(Handle, elsewhere="look it up in the other process: channel.lo
         Cancelled
             If this side has closed the channel, and no view was made before.
         """
-        if self._region.on_gpu():
-            memory = self._channel.native.alias_cuda(self._region, 0, self.nbytes)
+        if self.native.on_gpu():
+            memory = self._channel.native.alias_cuda(self.native, 0, self.nbytes)
             return CudaArray(memory, self._shape, self._dtype)
-        data = self._channel.native.alias(self._region, 0, self.nbytes)
+        data = self._channel.native.alias(self.native, 0, self.nbytes)
         return np.ndarray(self._shape, self._dtype, buffer=cast("Any", data))
 
     def __len__(self) -> int:
