@@ -21,6 +21,7 @@
 #include "raw_tcp.h"
 #include "stamps.h"
 #include "stream.h"
+#include "threads.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -319,6 +320,18 @@ void bind_calls(nb::module_& m) {
             return value_or_raise(without_gil([&] { return calls.seconds(name, times); }));
           },
           "name"_a, "times"_a, "Seconds of so many rounds of the calls of that name.");
+  nb::class_<Threads>(m, "Threads", "Two devices of this process, with channels for threads.")
+      .def(nb::new_([](std::uint32_t channels, std::uint64_t max_bytes) {
+             return value_or_raise(without_gil([&] { return Threads::make(channels, max_bytes); }));
+           }),
+           "channels"_a, "max_bytes"_a)
+      .def(
+          "seconds",
+          [](Threads& threads, std::uint64_t bytes, std::uint64_t times, std::uint32_t count) {
+            return value_or_raise(
+                without_gil([&] { return threads.seconds(bytes, times, count); }));
+          },
+          "bytes"_a, "times"_a, "threads"_a, "Seconds in which each thread makes so many writes.");
 }
 
 }  // namespace

@@ -277,8 +277,8 @@ class TensorSender(
             seconds(operation, timeout),
         )
         # Of the last array that was sent: arrays of one dtype need no new look at it.
-        self._dtype: np.dtype[Any] | None = None
-        self._dtype_text = ""
+        # Dtype and text in one tuple, so that threads never see parts of two.
+        self._last_sent: tuple[np.dtype[Any] | None, str] = (None, "")
 
     @property
     def name(self) -> str:
@@ -338,8 +338,9 @@ class TensorSender(
         Unavailable
             If the receiver has closed.
         """
-        if type(array) is np.ndarray and array.dtype is self._dtype:
-            posted = self._native.send_plain(array, self._dtype_text, timeout)
+        known, text = self._last_sent
+        if type(array) is np.ndarray and array.dtype is known:
+            posted = self._native.send_plain(array, text, timeout)
             if posted is not None:
                 return SUCCEEDED if posted is True else Completion(posted, self._channel)
         source = as_payload("send", array)
@@ -347,7 +348,7 @@ class TensorSender(
         text = dtype_to_text(source.dtype)
         native = self._native.send(bytes_of, text, source.dtype.itemsize, source.shape, timeout)
         if source.dtype.names is None:  # or its fields may be renamed
-            self._dtype, self._dtype_text = source.dtype, text
+            self._last_sent = source.dtype, text
         return Completion(native, self._channel)
 
     def stats(self) -> TensorStats:

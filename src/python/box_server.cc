@@ -3,6 +3,7 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -37,7 +38,7 @@ Server* serve(const DeviceOptions& device, std::uint64_t memory, std::uint64_t p
 }
 
 // A draft that goes back to the server with its last reference, unless it was committed: a signal
-// handler may raise before Python has a chance to drop it. Used under the GIL.
+// handler may raise before Python has a chance to drop it. Thread-safe.
 class OwnedDraft {
  public:
   OwnedDraft(box::Server server, box::Draft draft) : server_(std::move(server)), draft_(draft) {}
@@ -54,14 +55,14 @@ class OwnedDraft {
     return value_or_raise(without_gil([&] { return server_->commit(draft_, new_epoch, fence); }));
   }
   void drop() {
-    if (std::exchange(ended_, true)) return;
+    if (ended_.exchange(true)) return;
     without_gil([&] { server_->drop(draft_); });
   }
 
  private:
   Server server_;
   const box::Draft draft_;
-  bool ended_ = false;
+  std::atomic<bool> ended_ = false;
 };
 using SharedDraft = std::shared_ptr<OwnedDraft>;
 

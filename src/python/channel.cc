@@ -4,8 +4,10 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -138,14 +140,18 @@ CudaBytes alias_cuda(Link& channel, const Remote& source, std::uint64_t offset,
   return bytes;
 }
 
-// farwrite.Notification, a named tuple, and its tp_alloc, which the stable ABI gives by a call. Set
-// once, when that module is imported, and never let go of.
-PyTypeObject* notification_type = nullptr;
-allocfunc allocate_notification = nullptr;
+// farwrite.Notification, a named tuple, and its tp_alloc, which the stable ABI gives by a call.
+struct NotificationType {
+  PyTypeObject* type;
+  allocfunc allocate;
+};
+// Set once, when that module is imported, and never let go of.
+std::atomic<const NotificationType*> notification_type = nullptr;
 
 nb::object to_named_tuple(const Notification& notification) {
   // As tuple.__new__ makes it, without a tuple to make it from.
-  nb::object made = nb::steal(allocate_notification(notification_type, 3));
+  const NotificationType& known = *notification_type.load(std::memory_order_acquire);
+  nb::object made = nb::steal(known.allocate(known.type, 3));
   if (!made.is_valid()) throw nb::python_error();
   const auto set = [&](Py_ssize_t at, nb::object value) {
     PyTuple_SetItem(made.ptr(), at, value.release().ptr());
@@ -288,13 +294,16 @@ void bind_channel(nb::module_& module) {
   module.def(
       "set_notification_type",
       [](nb::type_object type) {
-        if (notification_type != nullptr) return;  // a reload
         if (!PyObject_IsSubclass(type.ptr(), reinterpret_cast<PyObject*>(&PyTuple_Type))) {
           throw nb::type_error("set_notification_type: give a named tuple");
         }
-        notification_type = reinterpret_cast<PyTypeObject*>(type.release().ptr());
-        allocate_notification =
-            reinterpret_cast<allocfunc>(PyType_GetSlot(notification_type, Py_tp_alloc));
+        auto* const given = reinterpret_cast<PyTypeObject*>(type.ptr());
+        auto made = std::make_unique<const NotificationType>(NotificationType{
+            given, reinterpret_cast<allocfunc>(PyType_GetSlot(given, Py_tp_alloc))});
+        const NotificationType* none = nullptr;
+        if (!notification_type.compare_exchange_strong(none, made.get())) return;  // a reload
+        made.release();
+        type.release();
       },
       nb::arg("type"), nb::sig("def set_notification_type(type: type) -> None"),
       "Sets the named tuple (tag, lane, message) that notifications are. The first one stays.");

@@ -9,7 +9,7 @@
 
 namespace farwrite::python {
 
-// Thread-compatible, under the GIL. `owner` keeps the memory alive.
+// Python does not change it, so threads may share it. `owner` keeps the memory alive.
 struct CudaBytes {
   std::byte* data = nullptr;
   std::size_t size = 0;

@@ -8,6 +8,10 @@
 // GIL of a finalizing interpreter with pthread_exit(). That unwinds the thread's stack, and
 // destructors, nanobind and other noexcept code would turn the unwinding into an abort. So every
 // call of ours that takes the GIL or runs Python code goes through `outlive_python`.
+//
+// A free-threaded Python has no GIL. There, to hold the GIL is to be attached to the interpreter,
+// and other threads run Python and these bindings at the same time. So the GIL guards no data here:
+// what threads may share is atomic, has a lock, or does not change.
 #pragma once
 
 #include <Python.h>

@@ -78,6 +78,21 @@ Array view_bytes(Byte* data, std::size_t size, Handle handle) {
   return Array(data, {size}, owner);
 }
 
+// Buffers of one object are taken and given back by one thread at a time: without the GIL, NumPy,
+// bytearray and memoryview guard neither their list nor their count of them.
+inline bool take_buffer(nanobind::handle object, Py_buffer& view, int flags) {
+  const nanobind::ft_object_guard alone(object);
+  return PyObject_GetBuffer(object.ptr(), &view, flags) == 0;
+}
+inline void release_buffer(Py_buffer& view) {
+  if (view.obj == nullptr) return;
+#ifdef Py_GIL_DISABLED
+  const nanobind::object exporter = nanobind::borrow(view.obj);  // it has the lock
+  const nanobind::ft_object_guard alone(exporter);
+#endif
+  outlive_python([&] { PyBuffer_Release(&view); });
+}
+
 // A contiguous Python buffer, or memory of a GPU (CudaBytes), held for the length of a call. Needs
 // the GIL at both ends.
 class PythonBuffer {
@@ -88,9 +103,7 @@ class PythonBuffer {
   static PythonBuffer writable(nanobind::handle object) {
     return PythonBuffer(object, PyBUF_WRITABLE);
   }
-  ~PythonBuffer() {
-    if (view_.obj != nullptr) outlive_python([&] { PyBuffer_Release(&view_); });
-  }
+  ~PythonBuffer() { release_buffer(view_); }
   PythonBuffer(const PythonBuffer&) = delete;
   PythonBuffer& operator=(const PythonBuffer&) = delete;
 
@@ -114,7 +127,7 @@ class PythonBuffer {
       view_.len = static_cast<Py_ssize_t>(cuda->size);
       return;
     }
-    if (PyObject_GetBuffer(object.ptr(), &view_, flags) != 0) throw nanobind::python_error();
+    if (!take_buffer(object, view_, flags)) throw nanobind::python_error();
   }
 
   bool on_gpu_ = false;

@@ -42,10 +42,10 @@ PlainBuffer::PlainBuffer(nb::handle object, int flags) {
   if (!is_plain(Py_TYPE(object.ptr()))) return;
   constexpr int kForm = PyBUF_FORMAT | PyBUF_C_CONTIGUOUS;
   // Not contiguous, read-only, or of a dtype that has no format.
-  if (PyObject_GetBuffer(object.ptr(), &view_, kForm | flags) != 0) {
+  if (!take_buffer(object, view_, kForm | flags)) {
     PyErr_Clear();
   } else if (std::strchr(view_.format, 'O') != nullptr) {
-    PyBuffer_Release(&view_);  // Python objects, if not a field with that letter in its name
+    release_buffer(view_);  // Python objects, if not a field with that letter in its name
   }
 }
 

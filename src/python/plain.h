@@ -44,7 +44,8 @@ class RemoteArrayRegion : public Held<RemoteRegion> {
   using Held::Held;
 
   // What plain sources and destinations must be: elements of the format that the buffer protocol
-  // gives for the array's dtype, in its shape. Once; before that, nothing is placed.
+  // gives for the array's dtype, in its shape. Once, before threads share the region; until then
+  // nothing is placed.
   void lay_out(std::string format, std::uint64_t itemsize, std::vector<std::uint64_t> shape);
   // The offset in bytes of element `start`, if the elements of `buffer` fit there and are the
   // array's: a run of elements, or whole rows of it.

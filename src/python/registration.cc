@@ -19,7 +19,7 @@ namespace nb = nanobind;
 class HeldMemory {
  public:
   HeldMemory(Held<Device>& device, nb::handle object, bool writable) {
-    if (PyObject_GetBuffer(object.ptr(), &view_, writable ? PyBUF_WRITABLE : PyBUF_SIMPLE) != 0) {
+    if (!take_buffer(object, view_, writable ? PyBUF_WRITABLE : PyBUF_SIMPLE)) {
       throw nb::python_error();
     }
     const auto bytes = static_cast<std::size_t>(view_.len);
@@ -28,7 +28,7 @@ class HeldMemory {
                       : device->register_memory(ByteView(view_.buf, bytes));
     });
     if (!registered.ok()) {
-      PyBuffer_Release(&view_);
+      release_buffer(view_);
       raise(registered.status());
     }
     registration_ = std::move(registered).value();
@@ -41,16 +41,27 @@ class HeldMemory {
   HeldMemory& operator=(const HeldMemory&) = delete;
 
   void release() {
-    // Taken while the GIL is held: two threads may release at once.
-    MemoryRegistration mine = std::move(registration_);
-    Py_buffer view = std::exchange(view_, Py_buffer{});
+    MemoryRegistration mine;
+    Py_buffer view{};
+    {  // two threads may release at once
+      const nb::ft_lock_guard lock(mutex_);
+      mine = std::move(registration_);
+      view = std::exchange(view_, Py_buffer{});
+    }
     without_gil([&] { mine.release(); });
-    if (view.obj != nullptr) outlive_python([&] { PyBuffer_Release(&view); });
+    release_buffer(view);
   }
-  std::size_t size() const { return registration_.memory().size; }
-  bool has_effect() const { return registration_.has_effect(); }
+  std::size_t size() const {
+    const nb::ft_lock_guard lock(mutex_);
+    return registration_.memory().size;
+  }
+  bool has_effect() const {
+    const nb::ft_lock_guard lock(mutex_);
+    return registration_.has_effect();
+  }
 
  private:
+  mutable nb::ft_mutex mutex_;  // guards both; where there is a GIL, that does, and this is nothing
   Py_buffer view_{};
   MemoryRegistration registration_;
 };

@@ -7,9 +7,7 @@ import contextlib
 import os
 import shlex
 import signal
-import threading
-from collections.abc import Iterable, Iterator
-from types import FrameType
+from collections.abc import Callable, Iterable, Iterator
 
 from farwrite.box.client import connect
 from farwrite.box.segment import SegmentInfo
@@ -25,7 +23,7 @@ def run_serve(arguments: argparse.Namespace) -> int:
     _use_token_file(arguments.token_file)
     given = {} if arguments.metrics is None else {"metrics": arguments.metrics}
     with (
-        _signals_end() as ended,
+        _signals_end() as wait_for_signal,
         serve(
             listen=arguments.listen,
             memory=arguments.memory,
@@ -38,7 +36,7 @@ def run_serve(arguments: argparse.Namespace) -> int:
         ) as server,
     ):
         print(server.endpoint, flush=True)
-        ended.wait()
+        wait_for_signal()
         server.close(snapshot=arguments.snapshot is not None)
     return 0
 
@@ -94,19 +92,30 @@ def _use_token_file(path: str | None) -> None:
 
 
 @contextlib.contextmanager
-def _signals_end() -> Iterator[threading.Event]:
-    """Within the block, SIGINT, SIGTERM and SIGHUP set the event and do not end the process."""
-    ended = threading.Event()
+def _signals_end() -> Iterator[Callable[[], None]]:
+    """Give what waits for SIGINT, SIGTERM or SIGHUP, which do not end the process in the block.
 
-    def end(number: int, frame: FrameType | None) -> None:
-        ended.set()
-
+    C code writes the number of a signal to a pipe as soon as it comes. A handler in Python would
+    run too late if the signal comes just before the wait, and too early for the lock of an event
+    if it comes just as the wait begins.
+    """
     numbers = [signal.SIGINT, signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup
         numbers.append(signal.SIGHUP)
-    before = {number: signal.signal(number, end) for number in numbers}
+    came, write = os.pipe()
+    os.set_blocking(write, False)
+
+    def wait() -> None:
+        while os.read(came, 1)[0] not in numbers:
+            pass
+
+    before = {number: signal.signal(number, lambda *_: None) for number in numbers}
+    other = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
     try:
-        yield ended
+        yield wait
     finally:
+        signal.set_wakeup_fd(other)
         for number, handler in before.items():
             signal.signal(number, handler or signal.SIG_DFL)
+        os.close(came)
+        os.close(write)

@@ -43,12 +43,13 @@ class Lease(
     @property
     def data(self) -> npt.NDArray[np.uint8]:
         """The pinned bytes: read-only, in one dimension."""
-        if self._data is None:
+        data = self._data  # once: another thread may end the lease
+        if data is None:
             raise FailedPrecondition(
                 "use a lease: it has ended; take another one with Segment.lease() or"
                 " Subscriber.latest()"
             )
-        return self._data
+        return data
 
     def private(self) -> npt.NDArray[np.uint8]:
         """View the bytes as a writable array of this process alone, which keeps the lease.
@@ -56,6 +57,11 @@ class Lease(
         A page is copied when it is written. Internal.
         """
         return _farwrite.copy_on_write(self.data)
+
+    @property
+    def ended(self) -> bool:
+        """Whether `close` was called. Internal."""
+        return self._data is None
 
     @property
     def version(self) -> int:

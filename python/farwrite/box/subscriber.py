@@ -77,9 +77,13 @@ class Model(
     @property
     def tree(self) -> Any:
         """The whole model: a dict or list of read-only arrays."""
-        if self._tree is None:
-            self._tree = self._schema.unpack(self._lease.data)
-        return self._tree
+        tree = self._tree  # once: another thread may close the model
+        if tree is None:
+            tree = self._schema.unpack(self._lease.data)
+            self._tree = tree
+            if self._lease.ended:
+                self._tree = None  # or it would pin the version after a close meanwhile
+        return tree
 
     def __getitem__(self, key: Any) -> Any:
         return self.tree[key]
@@ -136,8 +140,8 @@ class Model(
 
     def close(self) -> None:
         """Give the version back. Closing twice is allowed."""
-        self._tree = None
         self._lease.close()
+        self._tree = None
 
     def __enter__(self) -> Model:
         return self

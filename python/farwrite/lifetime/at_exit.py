@@ -10,11 +10,11 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
-import weakref
 from typing import Protocol
 
 from farwrite import _farwrite
 from farwrite.errors import Error, begin_end
+from farwrite.lifetime.weak_objects import WeakObjects
 
 
 class Closable(Protocol):
@@ -26,7 +26,7 @@ class Closable(Protocol):
 
 _farwrite.find_errors()
 
-_open: weakref.WeakSet[Closable] = weakref.WeakSet()
+_open: WeakObjects[Closable] = WeakObjects()
 _owner = os.getpid()
 
 
@@ -41,7 +41,7 @@ def _end() -> None:
     if os.getpid() != _owner:
         return
     begin_end()
-    for device in list(_open):
+    for device in _open.alive():
         # A silent peer keeps its memory quarantined; the end of the process settles that.
         with contextlib.suppress(Error):
             device.close(0.2)

@@ -17,6 +17,7 @@ from typing import Protocol
 from farwrite import _farwrite
 from farwrite.arguments import shown, text
 from farwrite.errors import AlreadyExists, Error, InvalidArgument, ResourceExhausted, Unavailable
+from farwrite.lifetime.weak_objects import WeakObjects
 from farwrite.options.device import Given
 from farwrite.options.option import from_environment
 from farwrite.options.table import find_option
@@ -35,7 +36,7 @@ class _Endpoint:
     def __init__(self, host: str, port: int) -> None:
         from farwrite.metrics.server import MetricsServer
 
-        self.sources: weakref.WeakSet[Source] = weakref.WeakSet()
+        self.sources: WeakObjects[Source] = WeakObjects()
         self._server = MetricsServer(host, port, self._text)
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self._server.server_address[1]}/metrics"
@@ -60,7 +61,7 @@ class _Endpoint:
             self._server.serve_forever(0.1)
 
     def _text(self) -> str:
-        return merged([source.metrics() for source in list(self.sources)])
+        return merged([source.metrics() for source in self.sources.alive()])
 
     def stop(self) -> None:
         # An interrupted start may leave a thread that is about to run: is_alive() denies it.
@@ -166,7 +167,7 @@ def stop_serving(source: Source) -> None:
 def _stop_unused() -> None:
     with _lock:
         for key, endpoint in list(_endpoints.items()):
-            if not list(endpoint.sources):  # its length may still count one that is going
+            if not endpoint.sources.alive():
                 endpoint.stop()  # before it is forgotten: an interrupted call leaves it to the next
                 del _endpoints[key]
 

@@ -306,6 +306,34 @@ def test_the_command_writes_a_last_snapshot_and_restores_it(tmp_path: Path) -> N
     assert restored(tmp_path) == [4] * 4
 
 
+def test_a_signal_ends_the_command_also_just_as_it_begins_to_wait() -> None:
+    script = """
+import os, signal, threading, time
+from farwrite.box.command import _signals_end
+signal.alarm(60)  # which ends a process that hangs
+for turn in range(2000):
+    with _signals_end() as wait:
+        start = threading.Barrier(2)
+        def interrupt():
+            start.wait()
+            end = time.perf_counter() + turn % 100 * 1e-6
+            while time.perf_counter() < end: pass
+            os.kill(os.getpid(), signal.SIGINT)
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        start.wait()
+        wait()
+        thread.join()
+print("each signal ended a wait")
+"""
+    with WarmPython(["-c", script]) as process:
+        try:
+            said = process.communicate(timeout=90)
+            assert said == ("each signal ended a wait\n", "")
+        finally:
+            process.kill()
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_last_snapshot_has_every_change_that_was_answered(
     tmp_path: Path, number: signal.Signals

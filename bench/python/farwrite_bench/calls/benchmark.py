@@ -14,6 +14,7 @@ from pathlib import Path
 
 from farwrite.errors import FailedPrecondition
 from farwrite_bench import _native
+from farwrite_bench.calls.threads import Threads
 from farwrite_bench.calls.world import World
 from farwrite_bench.harness.benchmark import Benchmark, Progress
 from farwrite_bench.harness.chart import Bars
@@ -34,6 +35,10 @@ CALLS = {
 """How many calls a round of each name makes."""
 TARGET_US = 1.0
 """What a call from Python may cost more than one from C++."""
+THREAD_BYTES = (8, 4 << 10, 1 << 20)
+"""What threads write at a time."""
+TARGET_RATIO = 1.8
+"""What two threads on two channels move at least, as a multiple of what one moves."""
 WARM_UP = 100
 """Rounds before the first that counts: the first tensor makes the memory that all are sent from."""
 BATCH_SECONDS = 0.05
@@ -65,12 +70,14 @@ def measure(plan: CallsPlan, progress: Progress, logs: Path) -> Iterator[Facts]:
                     took.append(way(name, times) / times * 1e6)
         rows = [_row(name, *timed[name]) for name in CALLS]
     yield {"rows": rows}
+    threads = list(_thread_rows(plan.rounds, progress))
+    yield {"rows": rows, "threads": threads}
     if plan.valgrind is None:
         return
     for number, row in enumerate(rows):
         progress(number / len(rows), f"instructions of {row['call']}")
         row["instructions"] = _instructions(plan.valgrind, row["call"], logs)
-        yield {"rows": rows}
+        yield {"rows": rows, "threads": threads}
 
 
 def _batch(ways: Sequence[Callable[[str, int], float]], name: str) -> int:
@@ -93,6 +100,48 @@ def _row(name: str, python: list[float], native: list[float]) -> Row:
         "met": added <= target,
         "instructions": None,
     }
+
+
+def _thread_rows(rounds: int, progress: Progress) -> Iterator[Row]:
+    """Time writes of one thread and of two, from both languages in turn."""
+    largest = max(THREAD_BYTES)
+    native = _native.Threads(2, largest)
+    with Threads(2, largest) as python:
+        for part, nbytes in enumerate(THREAD_BYTES):
+            progress(part / len(THREAD_BYTES), f"two threads, {nbytes} bytes")
+            ways = {"Python": python.seconds, "C++": native.seconds}
+            took: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
+            batches = {
+                way: max(WARM_UP, int(BATCH_SECONDS / seconds(nbytes, WARM_UP, 1) * WARM_UP))
+                for way, seconds in ways.items()
+            }
+            for _ in range(rounds):
+                for way, seconds in ways.items():
+                    one, two = (seconds(nbytes, batches[way], count) for count in (1, 2))
+                    took[way].append((one / batches[way] * 1e6, two / batches[way] * 1e6))
+            for way, times in took.items():
+                yield _thread_row(nbytes, way, times)
+
+
+def _thread_row(nbytes: int, way: str, times: Sequence[tuple[float, float]]) -> Row:
+    ratios = [digits(2 * one / two) for one, two in times]
+    wanted = way == "C++" or not gil_enabled()
+    ratio = statistics.median(ratios)
+    return {
+        "bytes": nbytes,
+        "way": way,
+        "one_us": digits(statistics.median(one for one, _ in times)),
+        "two_us": digits(statistics.median(two for _, two in times)),
+        "ratio": ratio,
+        "rounds_ratio": ratios,
+        "target": f">={TARGET_RATIO:g}" if wanted else None,
+        "met": ratio >= TARGET_RATIO if wanted else None,
+    }
+
+
+def gil_enabled() -> bool:
+    """Whether threads of this Python take turns."""
+    return bool(getattr(sys, "_is_gil_enabled", lambda: True)())
 
 
 def _bars(facts: Facts) -> list[Row]:
@@ -153,6 +202,9 @@ NOTES = (
     "added: the median over the rounds of the time from Python less that from C++.",
     "instructions: of all threads of the process, from Python, by callgrind; the machine's load and"
     " clock do not change them.",
+    "two threads: each writes on a channel of its own, between the same two devices, and waits for"
+    " each write. times: what two threads move as a multiple of what one moves, the median over the"
+    " rounds. Threads of a Python with a GIL take turns, so that they have no target.",
 )
 
 BENCHMARK = Benchmark(
@@ -182,6 +234,19 @@ BENCHMARK = Benchmark(
                 Column("target", lambda row: marked(row["target"], row["met"])),
                 Column("instructions", "instructions"),
             ),
+        ),
+        Table(
+            (
+                Column("bytes", "bytes"),
+                Column("from", "way"),
+                Column("us, one thread", "one_us", ".2f"),
+                Column("us, two threads", "two_us", ".2f"),
+                Column("times", "ratio", ".2f"),
+                span("times, lowest to highest", "rounds_ratio", ".2f"),
+                Column("target", lambda row: marked(row["target"], row["met"])),
+            ),
+            title="Two threads on two channels",
+            rows=lambda facts: facts.get("threads", ()),
         ),
     ),
     charts=(
