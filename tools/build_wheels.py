@@ -2,13 +2,14 @@
 
     python tools/build_wheels.py [--into FOLDER] [WHEEL...]
 
-Without names it builds those of x86_64; they go to out/wheels.
+Without names it builds those of x86_64 for a Python with a GIL; they go to out/wheels.
 A wheel runs on every Linux of its processor with glibc 2.28 or newer. PyPI's ziglang compiles it.
 Each needs an interpreter with its C headers: `python3.N` on the PATH, one of pyenv's, or one that
-PYTHONS names (paths, separated by blanks or colons). Debian's headers are fetched where they are
-missing. Below build/wheels, environments are kept. What is compiled goes through ccache, whose
-folder CCACHE_DIR may name: the wheels of a processor differ in the module alone. The exit status is
-1 if a wheel was not built.
+PYTHONS names (paths, separated by blanks or colons). One without the GIL is also looked for where
+`tools/build_python.sh free-threaded build/wheels/python3.13t` builds it. Debian's headers are
+fetched where they are missing. Below build/wheels, environments are kept. What is compiled goes
+through ccache, whose folder CCACHE_DIR may name: the wheels of a processor differ in the module
+alone. The exit status is 1 if a wheel was not built.
 """
 
 from __future__ import annotations
@@ -48,25 +49,38 @@ class Wheel(NamedTuple):
         return self.python.endswith("-abi3")
 
     @property
+    def free_threaded(self) -> bool:
+        """Whether it is for a Python without the GIL, which has no stable ABI."""
+        return self.python.endswith("t")
+
+    @property
     def oldest(self) -> tuple[int, int]:
         """The oldest Python that runs it."""
-        return 3, int(self.python.removesuffix("-abi3").removeprefix("cp3"))
+        return 3, int(self.python.removesuffix("-abi3").removesuffix("t").removeprefix("cp3"))
 
     @property
     def tag(self) -> str:
         """The tag in the wheel's name."""
-        python = self.python if self.stable else f"{self.python}-{self.python}"
+        python = self.python if self.stable else f"cp3{self.oldest[1]}-{self.python}"
         return f"{python}-manylinux_{GLIBC[0]}_{GLIBC[1]}_{self.processor}"
 
 
 NATIVE = "x86_64"
 WHEELS = tuple(
     Wheel(f"{python}-{processor}", python, processor)
-    for processor in (NATIVE, "aarch64")
-    for python in ("cp311", "cp312-abi3")
+    for python, processor in (
+        ("cp311", NATIVE),
+        ("cp312-abi3", NATIVE),
+        ("cp313t", NATIVE),
+        ("cp311", "aarch64"),
+        ("cp312-abi3", "aarch64"),
+    )
 )
-TESTED = [wheel.name for wheel in WHEELS if wheel.processor == NATIVE]
-"""Those of another processor are an experiment, built if named: they ran in an emulator alone."""
+TESTED = [wheel.name for wheel in WHEELS if wheel.processor == NATIVE and not wheel.free_threaded]
+"""The others are built if named. Those of another processor are an experiment: they ran in an
+emulator alone. A Python without the GIL is one that few machines have."""
+FREE_THREADED = BUILD / "python3.13t"
+"""Where `tools/build_python.sh` is asked to build one."""
 
 
 class Interpreter(NamedTuple):
@@ -75,6 +89,12 @@ class Interpreter(NamedTuple):
     path: Path
     version: tuple[int, int]
     headers: Path
+    free_threaded: bool = False
+
+    @property
+    def name(self) -> str:
+        """Such as 3.13, or 3.13t without the GIL."""
+        return f"{self.version[0]}.{self.version[1]}{'t' if self.free_threaded else ''}"
 
 
 class WheelError(Exception):
@@ -90,13 +110,15 @@ def named_pythons() -> Iterator[str]:
     for minor in range(11, NEWEST_HEADERS[1] + 1):
         for folder in os.environ.get("PATH", "").split(":"):
             yield f"{folder}/python3.{minor}"
+            yield f"{folder}/python3.{minor}t"
+    yield str(FREE_THREADED / "bin" / "python3.13t")
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     yield from sorted(str(path) for path in pyenv.glob("versions/3.*/bin/python3"))
 
 
 def interpreters() -> list[Interpreter]:
-    """Return the CPythons with a GIL that this machine has, each version once."""
-    found: dict[tuple[int, int], Interpreter] = {}
+    """Return the CPythons that this machine has, each version once, and once without the GIL."""
+    found: dict[str, Interpreter] = {}
     for path in named_pythons():
         if not shutil.which(path):
             continue
@@ -105,14 +127,13 @@ def interpreters() -> list[Interpreter]:
         if probed.returncode != 0 or len(answers) < 5:
             continue  # a shim of pyenv, for a version that is not active
         major, minor, headers, no_gil, implementation = answers[:5]
-        if (no_gil, implementation) != ("0", "cpython"):
+        if implementation != "cpython":
             continue
-        version = int(major), int(minor)
-        one = Interpreter(Path(path), version, Path(headers))
-        held = found.get(version)
+        one = Interpreter(Path(path), (int(major), int(minor)), Path(headers), no_gil == "1")
+        held = found.get(one.name)
         if held is None or (has_headers(one) and not has_headers(held)):
-            found[version] = one
-    return sorted(found.values(), key=lambda one: one.version)
+            found[one.name] = one
+    return sorted(found.values(), key=lambda one: (one.version, one.free_threaded))
 
 
 def has_headers(python: Interpreter) -> bool:
@@ -123,14 +144,22 @@ def has_headers(python: Interpreter) -> bool:
 def choose(wheel: Wheel, pythons: Sequence[Interpreter]) -> Interpreter:
     """Return the Python that builds `wheel`; raise `WheelError` if there is none."""
     last = NEWEST_HEADERS if wheel.stable else wheel.oldest
-    fitting = [one for one in pythons if wheel.oldest <= one.version <= last]
+    fitting = [
+        one
+        for one in pythons
+        if wheel.oldest <= one.version <= last and one.free_threaded == wheel.free_threaded
+    ]
     if fitting:
         return next((one for one in fitting if has_headers(one)), fitting[0])
-    seen = ", ".join(f"{one.version[0]}.{one.version[1]}" for one in pythons) or "none"
+    seen = ", ".join(one.name for one in pythons) or "none"
     wanted = f"3.{wheel.oldest[1]}" + (f" to 3.{last[1]}" if wheel.stable else "")
+    remedy = "install one, or name it in PYTHONS"
+    if wheel.free_threaded:
+        wanted += "t, without the GIL,"
+        built = FREE_THREADED.relative_to(ROOT)
+        remedy += f", or build it: tools/build_python.sh free-threaded {built}"
     raise WheelError(
-        f"it needs CPython {wanted} and its headers, and this machine has {seen};"
-        " install one, or name it in PYTHONS"
+        f"it needs CPython {wanted} and its headers, and this machine has {seen}; {remedy}"
     )
 
 
@@ -223,7 +252,8 @@ def stub_of(wheel: Wheel, into: Path) -> Path:
 def runs_on(wheel: Wheel, python: Interpreter) -> bool:
     """Whether `python`, which is one of this machine, should run `wheel`."""
     later = wheel.stable and python.version > wheel.oldest
-    return wheel.processor == NATIVE and (later or python.version == wheel.oldest)
+    fits = wheel.processor == NATIVE and wheel.free_threaded == python.free_threaded
+    return fits and (later or python.version == wheel.oldest)
 
 
 def built_wheel(wheel: Wheel, into: Path) -> Path | None:
@@ -234,7 +264,7 @@ def built_wheel(wheel: Wheel, into: Path) -> Path | None:
 def build(wheel: Wheel, python: Interpreter, into: Path) -> Path:
     """Build `wheel` and return its file."""
     compiler = zig()
-    folder = environment(f"env-3.{python.version[1]}", python.path, "build")
+    folder = environment(f"env-{python.name}", python.path, "build")
     # One folder a processor: ccache knows an object by its paths.
     work = BUILD / wheel.processor
     shutil.rmtree(work, ignore_errors=True)

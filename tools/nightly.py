@@ -74,8 +74,9 @@ LANES = (
     ),
     Lane(
         "wheels",
-        2100,
-        'make wheels WHEELS="cp311-x86_64 cp312-abi3-x86_64 cp311-aarch64 cp312-abi3-aarch64"'
+        2400,
+        "tools/build_python.sh free-threaded build/wheels/python3.13t && make wheels"
+        ' WHEELS="cp311-x86_64 cp312-abi3-x86_64 cp311-aarch64 cp312-abi3-aarch64 cp313t-x86_64"'
         " && make plugin grpc-programs && pytest -q -m nightly"
         " --junit-xml=build/nightly/results/wheels.xml"
         f" tests/python/wheels && {SKIPS} build/nightly/results/wheels.xml",
@@ -96,7 +97,7 @@ LANES = (
     ),
     Lane("verbs", 900, 'make verbs-test VERBS_LANES="bandwidth large siw"'),
     Lane("fuzz", 500, "make fuzz FUZZ_SECONDS=30"),
-    Lane(PROGRAMS, 2400, "make random-programs PROGRAM_MINUTES=35"),
+    Lane(PROGRAMS, 2100, "make random-programs PROGRAM_MINUTES=30"),
     Lane("soak", 400, "make soak SOAK_TRANSFERS=3000000"),
 )
 

@@ -23,8 +23,8 @@ ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "out" / "wheels"
 TOOLS = BUILD / "tools" / "bin"
 BUILT = [one for one in WHEELS if one.name in TESTED or built_wheel(one, FOLDER)]
-"""Those of other processors are tested if they are there: `make wheels` builds them if asked."""
-RUNNABLE = [wheel for wheel in WHEELS if wheel.processor == NATIVE]
+"""The others are tested if they are there: `make wheels` builds them if asked."""
+RUNNABLE = [wheel for wheel in BUILT if wheel.processor == NATIVE]
 PAIRS = [
     (wheel, minor)
     for wheel in RUNNABLE
@@ -35,9 +35,11 @@ PAIRS = [
 
 
 @functools.cache
-def python_of(minor: int) -> Interpreter | None:
-    """Return this machine's Python of a minor version."""
-    return next((one for one in interpreters() if one.version == (3, minor)), None)
+def python_of(wheel: Wheel, minor: int) -> Interpreter | None:
+    """Return this machine's Python of a minor version, with or without the GIL as the wheel."""
+    free = wheel.free_threaded
+    found = (one for one in interpreters() if one.free_threaded == free)
+    return next((one for one in found if one.version == (3, minor)), None)
 
 
 def file_of(wheel: Wheel) -> Path:
@@ -73,7 +75,7 @@ def call(*command: str | Path, seconds: float = 200, **variables: str) -> str:
 @functools.cache
 def python_with(wheel: Wheel, python: Interpreter) -> Path:
     """Install the wheel into an empty environment, with NumPy alone, and return its Python."""
-    folder = BUILD / "tested" / f"{wheel.name}-3.{python.version[1]}"
+    folder = BUILD / "tested" / f"{wheel.name}-{python.name}"
     call(python.path, "-m", "venv", "--clear", folder)
     made = folder / "bin" / "python"
     pip = (made, "-m", "pip", "install", "-q", "--disable-pip-version-check")

@@ -68,7 +68,7 @@ def unpack_python(system: System) -> None:
     """Unpack the system's Python, and libstdc++6, which NumPy needs and Farwrite does not."""
     if system == DEBIAN_11:
         unpack(system, "libstdc++-10-dev", "zlib1g-dev")
-        call(ROOT / "tools/build_debian11_python.sh", system.root, seconds=1800)
+        call(ROOT / "tools/build_python.sh", "debian11", system.root, seconds=1800)
     else:
         unpack(system, system.python, "libstdc++6")
 

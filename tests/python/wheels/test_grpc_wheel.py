@@ -90,7 +90,7 @@ def test_it_is_small_and_for_debian_12(component: Path, tmp_path: Path) -> None:
 def python(request: pytest.FixtureRequest, component: Path) -> Iterator[Path]:
     """The Python of an environment with both wheels."""
     wheel, minor = request.param
-    found = python_of(minor)
+    found = python_of(wheel, minor)
     if found is None:
         pytest.skip(f"the machine has no Python 3.{minor}")
     made = python_with(wheel, found)

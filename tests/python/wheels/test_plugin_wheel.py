@@ -61,8 +61,8 @@ def test_two_tasks_train_without_a_compiler(
     plugin: Path, wheel: Wheel, minor: int, tmp_path: Path
 ) -> None:
     """In no folder but the environment's, and with no program on the PATH."""
-    found = python_of(minor)
-    if found is None or minor > NEWEST_TENSORFLOW:
+    found = python_of(wheel, minor)
+    if found is None or minor > NEWEST_TENSORFLOW or wheel.free_threaded:
         pytest.skip(f"the machine has no Python 3.{minor}, or TensorFlow 2.21 no wheel for it")
     python = python_with(wheel, found)
     pip = (python, "-m", "pip", "install", "-q", "--disable-pip-version-check")

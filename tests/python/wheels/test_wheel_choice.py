@@ -6,18 +6,28 @@ from pathlib import Path
 
 import pytest
 
-from build_wheels import WHEELS, Interpreter, WheelError, choose, interpreters
+from build_wheels import WHEELS, Interpreter, WheelError, choose, interpreters, runs_on
 
 NATIVE, STABLE = WHEELS[:2]
+(FREE,) = (wheel for wheel in WHEELS if wheel.free_threaded)
 
 
-def of(*minors: int) -> list[Interpreter]:
-    return [Interpreter(Path(f"/python3.{one}"), (3, one), Path("/none")) for one in minors]
+def of(*minors: int, free: bool = False) -> list[Interpreter]:
+    return [Interpreter(Path(f"/python3.{one}"), (3, one), Path("/none"), free) for one in minors]
 
 
 def test_the_oldest_python_that_fits_builds_a_wheel() -> None:
     assert choose(NATIVE, of(11, 12, 13)).version == (3, 11)
     assert choose(STABLE, of(11, 13, 14)).version == (3, 13)
+
+
+def test_a_python_without_the_gil_builds_and_runs_its_own_wheel_alone() -> None:
+    free = of(13, free=True)
+    assert choose(FREE, of(11, 13) + free) == free[0]
+    assert choose(STABLE, free + of(14)).version == (3, 14)
+    assert [wheel.name for wheel in WHEELS if runs_on(wheel, free[0])] == ["cp313t-x86_64"]
+    with pytest.raises(WheelError, match=r"3\.13t, without the GIL.* has 3\.13; .*build_python"):
+        choose(FREE, of(13))
 
 
 @pytest.mark.parametrize(("wheel", "minors"), [(NATIVE, (12,)), (STABLE, (11, 15))])

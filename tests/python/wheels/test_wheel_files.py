@@ -83,7 +83,8 @@ def test_it_is_small(wheel: Wheel) -> None:
 
 @each_wheel
 def test_it_has_verbs_a_stub_and_a_module_of_its_tags_name(wheel: Wheel, tmp_path: Path) -> None:
-    suffix = "abi3" if wheel.stable else f"cpython-3{wheel.oldest[1]}-{wheel.processor}-linux-gnu"
+    python = wheel.python.removeprefix("cp")
+    suffix = "abi3" if wheel.stable else f"cpython-{python}-{wheel.processor}-linux-gnu"
     with zipfile.ZipFile(file_of(wheel)) as archive:
         assert b"class Device" in archive.read("farwrite/_farwrite.pyi")
         assert f"farwrite/_farwrite.{suffix}.so" in archive.namelist()

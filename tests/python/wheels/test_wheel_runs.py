@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from farwrite_bench.cluster.process import free_ports
-from wheels.environments import PAIRS, ROOT, TOOLS, call, python_of, python_with
+from shared_by_threads import SHARED
+from wheels.environments import PAIRS, ROOT, RUNNABLE, TOOLS, call, python_of, python_with
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
 
@@ -40,7 +41,7 @@ PEERS = """
 def python(request: pytest.FixtureRequest) -> Path:
     """The Python of an environment that has the wheel."""
     wheel, minor = request.param
-    found = python_of(minor)
+    found = python_of(wheel, minor)
     if found is None:
         pytest.skip(f"the machine has no Python 3.{minor}")
     return python_with(wheel, found)
@@ -52,8 +53,13 @@ def program(text: str) -> str:
 
 
 def test_every_wheel_meets_a_python() -> None:
-    met = {wheel.name for wheel, minor in PAIRS if python_of(minor) is not None}
-    assert met == {"cp311-x86_64", "cp312-abi3-x86_64"}
+    met = {wheel.name for wheel, minor in PAIRS if python_of(wheel, minor) is not None}
+    assert met == {wheel.name for wheel in RUNNABLE} >= {"cp311-x86_64", "cp312-abi3-x86_64"}
+
+
+def test_threads_share_its_objects_without_the_gil_where_there_is_none(python: Path) -> None:
+    said = call(python, HERE.parent / "shared_by_threads.py", "0.5")
+    assert len(said.splitlines()) == len(SHARED)
 
 
 def test_the_ten_lines_of_the_readme_run(python: Path, tmp_path: Path) -> None:
