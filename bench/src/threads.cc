@@ -63,9 +63,11 @@ Result<double> Threads::seconds(std::uint64_t bytes, std::uint64_t times, std::u
       running.emplace_back([&, i] {
         Lane& lane = lanes_[i];
         ready.arrive_and_wait();
-        for (std::uint64_t k = 0; k < times && outcomes[i].ok(); ++k) {
-          outcomes[i] = lane.near.write({lane.source.data(), bytes}, lane.target, 0).wait(kTimeout);
+        Status outcome;  // not in `outcomes`, whose line the other threads would store to as well
+        for (std::uint64_t k = 0; k < times && outcome.ok(); ++k) {
+          outcome = lane.near.write({lane.source.data(), bytes}, lane.target, 0).wait(kTimeout);
         }
+        outcomes[i] = std::move(outcome);
       });
     }
   }

@@ -54,9 +54,10 @@ class ChannelLanes::ChannelLane final : public PolledLane {
     return true;
   }
 
-  // A user's thread polled; what it leaves unsent is told to the poller when it goes.
+  // A user's thread polled; what it leaves unsent is told to the poller when it goes. One that
+  // found another thread polling says nothing of what that one leaves.
   void polled_by_user(const fabric::Progress& progress) {
-    left_unsent_.store(progress.unsent, std::memory_order_relaxed);
+    if (progress.unsent) left_unsent_.store(true, std::memory_order_relaxed);
   }
   void hand_over_unsent() {
     if (left_unsent_.load(std::memory_order_relaxed) && left_unsent_.exchange(false)) {

@@ -151,19 +151,20 @@ void DeviceState::tell_why(core::ByteStream& stream, const Status& reason) const
 }
 
 void DeviceState::meet(Meeting& meeting) {
-  const auto channel = std::make_shared<ChannelState>(shared_from_this());
+  auto channel = std::make_shared<ChannelState>(shared_from_this());
   Status ready = meetings_.has_room(identity_.lanes);
   if (ready.ok()) ready = channel->open();
   if (ready.ok()) {
-    shake_hands(meeting, channel);
+    shake_hands(meeting, std::move(channel));
   } else {
     turn_away(meeting.stream(), ready);
     (void)meetings_.take_stream(meeting);
+    channel.reset();
   }
   meetings_.end(meeting);
 }
 
-void DeviceState::shake_hands(Meeting& meeting, const std::shared_ptr<ChannelState>& channel) {
+void DeviceState::shake_hands(Meeting& meeting, std::shared_ptr<ChannelState> channel) {
   auto handshake =
       introduce_accepting(meeting.stream(), meeting.self(),
                           core::Deadline::after(options_.handshake_timeout), channel.get());
@@ -183,7 +184,7 @@ void DeviceState::shake_hands(Meeting& meeting, const std::shared_ptr<ChannelSta
     refusal =
         Status::error(StatusCode::kUnavailable, {"accept", peer_name}, taken.why, "connect again");
   }
-  auto live = go_live(channel, *std::move(handshake), peer_name, std::move(taken.stream),
+  auto live = go_live(std::move(channel), *std::move(handshake), peer_name, std::move(taken.stream),
                       std::move(refusal));
   if (live.ok()) meetings_.add(*std::move(live));
 }

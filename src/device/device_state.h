@@ -116,7 +116,7 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   Result<LocalIdentity> identity_at(bool loopback, const std::string& operation) const;
   void on_incoming(core::UniqueFd socket);
   void meet(Meeting& meeting);
-  void shake_hands(Meeting& meeting, const std::shared_ptr<ChannelState>& channel);
+  void shake_hands(Meeting& meeting, std::shared_ptr<ChannelState> channel);
   // Refuses a connection: logs the reason, and sends it as far as the peer takes plain words.
   void turn_away(core::ByteStream& stream, const Status& reason);
   void tell_why(core::ByteStream& stream, const Status& reason) const;

@@ -86,11 +86,13 @@ inline bool take_buffer(nanobind::handle object, Py_buffer& view, int flags) {
 }
 inline void release_buffer(Py_buffer& view) {
   if (view.obj == nullptr) return;
+  outlive_python([&] {
 #ifdef Py_GIL_DISABLED
-  const nanobind::object exporter = nanobind::borrow(view.obj);  // it has the lock
-  const nanobind::ft_object_guard alone(exporter);
+    const nanobind::object exporter = nanobind::borrow(view.obj);  // it has the lock
+    const nanobind::ft_object_guard alone(exporter);
 #endif
-  outlive_python([&] { PyBuffer_Release(&view); });
+    PyBuffer_Release(&view);
+  });
 }
 
 // A contiguous Python buffer, or memory of a GPU (CudaBytes), held for the length of a call. Needs

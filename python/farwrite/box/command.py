@@ -102,20 +102,19 @@ def _signals_end() -> Iterator[Callable[[], None]]:
     numbers = [signal.SIGINT, signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup
         numbers.append(signal.SIGHUP)
-    came, write = os.pipe()
-    os.set_blocking(write, False)
+    with contextlib.ExitStack() as undo:
+        came, write = os.pipe()
+        undo.callback(os.close, came)
+        undo.callback(os.close, write)
+        os.set_blocking(write, False)
+        # Before the handlers, which drop a signal: until then it ends the process as ever.
+        undo.callback(signal.set_wakeup_fd, signal.set_wakeup_fd(write, warn_on_full_buffer=False))
+        for number in numbers:
+            before = signal.signal(number, lambda *_: None)
+            undo.callback(signal.signal, number, before or signal.SIG_DFL)
 
-    def wait() -> None:
-        while os.read(came, 1)[0] not in numbers:
-            pass
+        def wait() -> None:
+            while os.read(came, 1)[0] not in numbers:
+                pass
 
-    before = {number: signal.signal(number, lambda *_: None) for number in numbers}
-    other = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
-    try:
         yield wait
-    finally:
-        signal.set_wakeup_fd(other)
-        for number, handler in before.items():
-            signal.signal(number, handler or signal.SIG_DFL)
-        os.close(came)
-        os.close(write)

@@ -311,6 +311,15 @@ def test_a_signal_ends_the_command_also_just_as_it_begins_to_wait() -> None:
 import os, signal, threading, time
 from farwrite.box.command import _signals_end
 signal.alarm(60)  # which ends a process that hangs
+install = signal.signal
+def install_and_kill(number, handler):
+    before = install(number, handler)
+    if signal.signal is not install: os.kill(os.getpid(), number)
+    return before
+signal.signal = install_and_kill
+with _signals_end() as wait:
+    signal.signal = install
+    wait()
 for turn in range(2000):
     with _signals_end() as wait:
         start = threading.Barrier(2)
