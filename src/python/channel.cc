@@ -302,7 +302,7 @@ void bind_channel(nb::module_& module) {
             given, reinterpret_cast<allocfunc>(PyType_GetSlot(given, Py_tp_alloc))});
         const NotificationType* none = nullptr;
         if (!notification_type.compare_exchange_strong(none, made.get())) return;  // a reload
-        made.release();
+        (void)made.release();
         type.release();
       },
       nb::arg("type"), nb::sig("def set_notification_type(type: type) -> None"),
