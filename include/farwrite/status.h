@@ -113,13 +113,15 @@ class [[nodiscard]] Status {
   /// Takes the whole sentence. Status::error() builds one from its parts.
   Status(StatusCode code, std::string message)
       : failure_(code == StatusCode::kOk ? nullptr : new Failure{code, std::move(message)}) {}
+  /// Copies the sentence of a failure.
   Status(const Status& other) : failure_(other.ok() ? nullptr : new Failure(*other.failure_)) {}
-  Status(Status&& other) noexcept = default;
+  Status(Status&& other) noexcept = default;  ///< takes it; `other` is ok then
+  /// Copies the sentence of a failure.
   Status& operator=(const Status& other) {
     if (this != &other) *this = Status(other);
     return *this;
   }
-  Status& operator=(Status&& other) noexcept = default;
+  Status& operator=(Status&& other) noexcept = default;  ///< takes it; `other` is ok then
   ~Status() = default;
 
   /// Builds the sentence `OPERATION to PEER over FABRIC: CAUSE; REMEDY`, with "from" for a read.
