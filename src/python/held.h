@@ -103,11 +103,13 @@ inline bool take_buffer(nanobind::handle object, Py_buffer& view, int flags) {
 inline void release_buffer(Py_buffer& view) {
   if (view.obj == nullptr) return;
   outlive_python([&] {
-#ifdef Py_GIL_DISABLED
-    const nanobind::object exporter = nanobind::borrow(view.obj);  // it has the lock
-    const ExporterGuard alone(exporter);
-#endif
-    PyBuffer_Release(&view);
+    PyObject* const exporter = view.obj;
+    Py_INCREF(exporter);  // which has the lock; not by an object: see outlive_python()
+    {
+      [[maybe_unused]] const ExporterGuard alone(exporter);
+      PyBuffer_Release(&view);
+    }
+    Py_DECREF(exporter);
   });
 }
 
