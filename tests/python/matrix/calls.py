@@ -190,7 +190,6 @@ ROWS: dict[str, dict[str, Row]] = {
         "nbytes": fact(),
         "access": fact(),
         "descriptor": fact(),
-        "native": fact(),
         "read": peer(lambda o: o.read(timeout=SHORT), stopped=ONE_SIDED, closed=STILL_READ),
         "alias": own(**ALIAS),
         "__len__": fact(),
@@ -323,6 +322,7 @@ ROWS: dict[str, dict[str, Row]] = {
     "Lease": {
         "array": fact(lambda o: o.array.sum(), shut=ENDED),
         "data": fact(lambda o: o.data.sum(), shut=ENDED),
+        "ended": fact(),
         "private": fact(lambda o: o.private().sum(), shut=ENDED),
         "epoch": fact(),
         "version": fact(),
