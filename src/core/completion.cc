@@ -167,10 +167,10 @@ void CompletionState::on_settled(std::function<void(const Status&)> callback) {
 
 }  // namespace core
 
-bool Completion::is_done() const { return state_->done(); }
+bool Completion::pending_done() const { return state_->done(); }
 
-Status Completion::wait(std::chrono::nanoseconds timeout) const {
-  return state_ == nullptr ? status_ : state_->wait(timeout);
+Status Completion::wait_pending(std::chrono::nanoseconds timeout) const {
+  return state_->wait(timeout);
 }
 
 void Completion::cancel() const {

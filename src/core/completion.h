@@ -20,9 +20,11 @@ class FARWRITE_API Completion {
   explicit Completion(Status status) : status_(std::move(status)) {}
   explicit Completion(std::shared_ptr<core::CompletionState> state) : state_(std::move(state)) {}
 
-  bool done() const { return state_ == nullptr || is_done(); }
+  bool done() const { return state_ == nullptr || pending_done(); }
 
-  Status wait(std::chrono::nanoseconds timeout = kForever) const;
+  Status wait(std::chrono::nanoseconds timeout = kForever) const {
+    return state_ == nullptr ? status_ : wait_pending(timeout);
+  }
 
   void cancel() const;
 
@@ -37,7 +39,9 @@ class FARWRITE_API Completion {
   const Status* ended() const { return state_ == nullptr ? &status_ : nullptr; }
 
  private:
-  bool is_done() const;  // of one that was pending
+  // Of an operation that was pending when the call returned that posted it.
+  bool pending_done() const;
+  Status wait_pending(std::chrono::nanoseconds timeout) const;
 
   Status status_;
   std::shared_ptr<core::CompletionState> state_;  // null: done, the outcome is status_

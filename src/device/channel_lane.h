@@ -54,17 +54,6 @@ class ChannelLanes::ChannelLane final : public PolledLane {
     return true;
   }
 
-  // A user's thread polled; what it leaves unsent is told to the poller when it goes. One that
-  // found another thread polling says nothing of what that one leaves.
-  void polled_by_user(const fabric::Progress& progress) {
-    if (progress.unsent) left_unsent_.store(true, std::memory_order_relaxed);
-  }
-  void hand_over_unsent() {
-    if (left_unsent_.load(std::memory_order_relaxed) && left_unsent_.exchange(false)) {
-      expect_progress();
-    }
-  }
-
   bool worth_spinning() const override { return !return_lane_; }
 
   fabric::Progress serve() override {
@@ -96,7 +85,6 @@ class ChannelLanes::ChannelLane final : public PolledLane {
   Poller& poller_;
   std::atomic<bool> pending_{false};
   std::atomic<bool> unsent_{false};
-  std::atomic<bool> left_unsent_{false};
   std::atomic<bool> drained_{false};  // since the peer has gone
   std::uint64_t seen_drives_ = 0;     // poller's thread only
 };

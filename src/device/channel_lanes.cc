@@ -1,5 +1,6 @@
 #include "device/channel_lanes.h"
 
+#include <bit>
 #include <mutex>
 #include <utility>
 
@@ -32,10 +33,8 @@ void ChannelLanes::expect_progress(fabric::OperationKind kind, std::uint32_t lan
   for (const auto& any : lanes_) any->expect_progress();
 }
 
-void ChannelLanes::hand_over_lanes() {
-  // Before the lanes' own flags: a thread that polls now sets this one behind its lane's.
-  if (!left_unsent_.exchange(false)) return;
-  for (const auto& lane : lanes_) lane->hand_over_unsent();
+void ChannelLanes::hand_over(std::uint64_t lanes) {
+  for (; lanes != 0; lanes &= lanes - 1) lanes_[std::countr_zero(lanes)]->expect_progress();
 }
 
 void ChannelLanes::disarm() {
@@ -86,8 +85,7 @@ void ChannelLanes::poll_lanes(std::optional<Notification>* taken) {
       // Whatever is left pending, post() has told the poller already.
       progress = lane.poll(intake);
     }
-    lanes_[index]->polled_by_user(progress);
-    if (progress.unsent) left_unsent_.store(true);
+    if (progress.unsent) left_unsent_.fetch_or(std::uint64_t{1} << index);
     if (over) [[unlikely]]
       (void)lanes_[index]->is_drained(progress);
   }

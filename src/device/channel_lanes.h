@@ -59,8 +59,8 @@ class ChannelLanes final : public LaneDriver {
   void expect_progress(fabric::OperationKind kind, std::uint32_t lane);
   // A thread that polled goes: what it could not send is the pollers' from here on.
   void hand_over_unsent() {
-    if (left_unsent_.load(std::memory_order_relaxed)) [[unlikely]]
-      hand_over_lanes();
+    if (left_unsent_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      hand_over(left_unsent_.exchange(0));
   }
   // The caller polls in a loop, and arms at its end.
   void disarm();
@@ -94,7 +94,7 @@ class ChannelLanes final : public LaneDriver {
   // Whether the inbox takes more. After the peer's end always: its lanes are emptied.
   bool has_room() const { return inbox_.has_room() || life_.peer_over(); }
   void lane_is_drained();
-  void hand_over_lanes();
+  void hand_over(std::uint64_t lanes);  // by the bits of left_unsent_
 
   const void* const channel_;
   const ChannelLink& link_;
@@ -110,7 +110,9 @@ class ChannelLanes final : public LaneDriver {
   std::string peer_name_;
 
   std::atomic<bool> started_{false};
-  std::atomic<bool> left_unsent_{false};     // a user's thread polled a lane that has more to send
+  // A bit for each lane in which a user's thread has left something to send.
+  static_assert(kMaxLanes <= 64);
+  std::atomic<std::uint64_t> left_unsent_{0};
   std::atomic<std::uint32_t> undrained_{0};  // users' lanes that may hold something
 };
 

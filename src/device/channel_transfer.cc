@@ -54,12 +54,10 @@ Completion ChannelState::post(RemoteRegionState* remote, std::uint32_t lane,
   const core::Inside inside(this);
   const bool staged = operation.gpu != nullptr && !capabilities_.gpu_copies;
   Completion completion = staged ? post_staged(lane, operation) : operations_.post(lane, operation);
-  const Status* const ended = completion.ended();
-  if (ended == nullptr && !completion.done()) {
+  if (!completion.done()) {
     completion.state()->belongs_to(this, name_of(operation), peer_name_);
-  } else if (ended == nullptr || !ended->ok()) [[unlikely]] {
-    Status status = completion.wait();
-    if (!status.ok()) return Completion(core::end_of(name_of(operation), std::move(status)));
+  } else if (Status ended = completion.wait(); !ended.ok()) [[unlikely]] {
+    return Completion(core::end_of(name_of(operation), std::move(ended)));
   }
   operations_.counts().count(operation);
   if (posted != 0) [[unlikely]] {

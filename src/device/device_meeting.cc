@@ -159,7 +159,7 @@ void DeviceState::meet(Meeting& meeting) {
   } else {
     turn_away(meeting.stream(), ready);
     (void)meetings_.take_stream(meeting);
-    channel.reset();
+    channel.reset();  // before the meeting ends, which close() waits for
   }
   meetings_.end(meeting);
 }

@@ -20,7 +20,7 @@ namespace farwrite::device {
 
 class ChannelState;
 
-// A handshake, on a thread of its own.
+// A handshake. It has its own thread.
 class Meeting {
  public:
   // What this side is to the peer.
