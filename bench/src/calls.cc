@@ -1,29 +1,20 @@
 #include "calls.h"
 
-#include <chrono>
-#include <future>
 #include <utility>
 
 #include "clock.h"
+#include "pair.h"
 
 namespace farwrite::bench {
 namespace {
 
-constexpr std::chrono::seconds kTimeout{20};
 constexpr std::uint64_t kBytes = sizeof(std::uint64_t);
-
-template <typename T>
-Status put(T& place, Result<T> made) {
-  if (!made.ok()) return made.status();
-  place = *std::move(made);
-  return Status();
-}
 
 }  // namespace
 
 Result<std::unique_ptr<Calls>> Calls::make() {
   std::unique_ptr<Calls> calls(new Calls);
-  FARWRITE_RETURN_IF_ERROR(calls->connect());
+  FARWRITE_RETURN_IF_ERROR(calls->open_memory());
   FARWRITE_RETURN_IF_ERROR(calls->open_tensors());
   Calls& own = *calls;
   const auto write = [&own] {
@@ -76,14 +67,9 @@ Result<double> Calls::seconds(const std::string& name, std::uint64_t times) {
   return seconds_since(start);
 }
 
-Status Calls::connect() {
-  DeviceOptions options;
-  options.fabrics = {FabricKind::kShm};
-  FARWRITE_RETURN_IF_ERROR(put(left_, Device::open(options)));
-  FARWRITE_RETURN_IF_ERROR(put(right_, Device::open(options)));
-  auto accepted = std::async(std::launch::async, [this] { return right_.accept(kTimeout); });
-  FARWRITE_RETURN_IF_ERROR(put(near_, left_.connect(right_.endpoint(), kTimeout)));
-  FARWRITE_RETURN_IF_ERROR(put(far_, accepted.get()));
+Status Calls::open_memory() {
+  FARWRITE_RETURN_IF_ERROR(open_pair(left_, right_));
+  FARWRITE_RETURN_IF_ERROR(connect(left_, right_, near_, far_));
   FARWRITE_RETURN_IF_ERROR(put(landing_, far_.allocate(kBytes)));
   FARWRITE_RETURN_IF_ERROR(put(source_, right_.allocate(kBytes)));
   FARWRITE_RETURN_IF_ERROR(far_.publish("landing", landing_));

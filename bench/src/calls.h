@@ -27,7 +27,7 @@ class Calls {
 
  private:
   Calls() = default;
-  Status connect();
+  Status open_memory();
   Status open_tensors();
   Status move_tensor(TensorSender& sender, TensorReceiver& receiver);
 

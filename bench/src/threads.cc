@@ -1,45 +1,27 @@
 #include "threads.h"
 
-#include <barrier>
-#include <chrono>
 #include <future>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "clock.h"
+#include "pair.h"
 
 namespace farwrite::bench {
-namespace {
-
-constexpr std::chrono::seconds kTimeout{20};
-
-template <typename T>
-Status put(T& place, Result<T> made) {
-  if (!made.ok()) return made.status();
-  place = *std::move(made);
-  return Status();
-}
-
-}  // namespace
 
 Result<std::unique_ptr<Threads>> Threads::make(std::uint32_t channels, std::uint64_t max_bytes) {
   std::unique_ptr<Threads> threads(new Threads);
-  DeviceOptions options;
-  options.fabrics = {FabricKind::kShm};
-  FARWRITE_RETURN_IF_ERROR(put(threads->left_, Device::open(options)));
-  FARWRITE_RETURN_IF_ERROR(put(threads->right_, Device::open(options)));
+  FARWRITE_RETURN_IF_ERROR(open_pair(threads->left_, threads->right_));
   threads->lanes_.resize(channels);
   for (Lane& lane : threads->lanes_) {
-    FARWRITE_RETURN_IF_ERROR(threads->connect(lane, max_bytes));
+    FARWRITE_RETURN_IF_ERROR(threads->open_lane(lane, max_bytes));
   }
   return threads;
 }
 
-Status Threads::connect(Lane& lane, std::uint64_t max_bytes) {
-  auto accepted = std::async(std::launch::async, [this] { return right_.accept(kTimeout); });
-  FARWRITE_RETURN_IF_ERROR(put(lane.near, left_.connect(right_.endpoint(), kTimeout)));
-  FARWRITE_RETURN_IF_ERROR(put(lane.far, accepted.get()));
+Status Threads::open_lane(Lane& lane, std::uint64_t max_bytes) {
+  FARWRITE_RETURN_IF_ERROR(connect(left_, right_, lane.near, lane.far));
   FARWRITE_RETURN_IF_ERROR(put(lane.landing, lane.far.allocate(max_bytes)));
   FARWRITE_RETURN_IF_ERROR(lane.far.publish("landing", lane.landing));
   lane.source.resize(max_bytes);
@@ -55,14 +37,14 @@ Result<double> Threads::seconds(std::uint64_t bytes, std::uint64_t times, std::u
   }
   std::vector<Status> outcomes(threads);
   Clock::time_point start;
-  std::barrier ready(static_cast<std::ptrdiff_t>(threads),
-                     [&start]() noexcept { start = Clock::now(); });
   {
     std::vector<std::jthread> running;
+    std::promise<void> started;  // goes before them: where one cannot start, the others go on
+    const std::shared_future<void> all_started = started.get_future().share();
     for (std::uint32_t i = 0; i < threads; ++i) {
-      running.emplace_back([&, i] {
+      running.emplace_back([&, i, all_started] {
         Lane& lane = lanes_[i];
-        ready.arrive_and_wait();
+        all_started.wait();
         Status outcome;  // not in `outcomes`, whose line the other threads would store to as well
         for (std::uint64_t k = 0; k < times && outcome.ok(); ++k) {
           outcome = lane.near.write({lane.source.data(), bytes}, lane.target, 0).wait(kTimeout);
@@ -70,6 +52,8 @@ Result<double> Threads::seconds(std::uint64_t bytes, std::uint64_t times, std::u
         outcomes[i] = std::move(outcome);
       });
     }
+    start = Clock::now();
+    started.set_value();
   }
   const double took = seconds_since(start);
   for (const Status& outcome : outcomes) FARWRITE_RETURN_IF_ERROR(outcome);

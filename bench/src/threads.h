@@ -1,5 +1,5 @@
-// What threads of one process write together: each has a channel of its own, over shm. The peer is
-// passive, so each thread needs one processor.
+// What several threads of one process write over shm. Each thread has its own channel. The peer is
+// passive, so a thread needs one processor.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ class Threads {
  public:
   static Result<std::unique_ptr<Threads>> make(std::uint32_t channels, std::uint64_t max_bytes);
 
-  // Seconds in which each of the first `threads` channels has made `times` writes of `bytes`, each
-  // with its wait, by a thread of its own: from the moment at which all threads are ready.
+  // Starts `threads` threads. Each makes `times` writes of `bytes` on its own channel, and waits
+  // for each write. Returns the seconds from the start of the last thread to the end of all.
   // bench/python/farwrite_bench/calls/threads.py makes the same calls.
   Result<double> seconds(std::uint64_t bytes, std::uint64_t times, std::uint32_t threads);
 
@@ -30,7 +30,7 @@ class Threads {
   };
 
   Threads() = default;
-  Status connect(Lane& lane, std::uint64_t max_bytes);
+  Status open_lane(Lane& lane, std::uint64_t max_bytes);
 
   Device left_;
   Device right_;

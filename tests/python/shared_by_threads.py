@@ -29,7 +29,7 @@ CLOSED = (fw.Cancelled, fw.FailedPrecondition, fw.Unavailable)
 
 
 def at_once(*calls: Callable[[], object]) -> None:
-    """Make each call in a thread of its own, all from one moment on; raise the first error."""
+    """Make the calls at the same time, each in its own thread, and raise the first error."""
     start = threading.Barrier(len(calls))
 
     def run(call: Callable[[], object]) -> None:

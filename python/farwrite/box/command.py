@@ -93,7 +93,9 @@ def _use_token_file(path: str | None) -> None:
 
 @contextlib.contextmanager
 def _signals_end() -> Iterator[Callable[[], None]]:
-    """Give what waits for SIGINT, SIGTERM or SIGHUP, which do not end the process in the block.
+    """Give a function that waits for a signal: SIGINT, SIGTERM or SIGHUP.
+
+    In the block these signals do not end the process.
 
     C code writes the number of a signal to a pipe as soon as it comes. A handler in Python would
     run too late if the signal comes just before the wait, and too early for the lock of an event

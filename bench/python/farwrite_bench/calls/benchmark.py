@@ -202,9 +202,9 @@ NOTES = (
     "added: the median over the rounds of the time from Python less that from C++.",
     "instructions: of all threads of the process, from Python, by callgrind; the machine's load and"
     " clock do not change them.",
-    "two threads: each writes on a channel of its own, between the same two devices, and waits for"
-    " each write. times: what two threads move as a multiple of what one moves, the median over the"
-    " rounds. Threads of a Python with a GIL take turns, so that they have no target.",
+    "two threads: each thread writes on its own channel and waits for each write. The channels"
+    " connect the same two devices. times: what two threads move as a multiple of what one thread"
+    " moves, the median over the rounds. Threads of a Python with a GIL take turns: no target.",
 )
 
 BENCHMARK = Benchmark(

@@ -1,4 +1,4 @@
-"""Threads of one process that write at the same time, each on a channel of its own."""
+"""Threads of one process that write at the same time. Each thread has its own channel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from farwrite import Channel, Device, RegisteredArray, RemoteArray
-from farwrite_bench.calls.world import SECONDS
+from farwrite_bench.calls.world import SECONDS, connect
 
 
 class Threads:
@@ -24,15 +24,12 @@ class Threads:
             right = stack.enter_context(Device(fabrics=["shm"]))
             self._lanes: list[tuple[Channel, RemoteArray, npt.NDArray[np.uint8]]] = []
             self._far: list[tuple[Channel, RegisteredArray]] = []
-            with ThreadPoolExecutor(1) as pool:
-                for _ in range(channels):
-                    accepted = pool.submit(right.accept, SECONDS)
-                    near = left.connect(right.endpoint, SECONDS)
-                    far = accepted.result()
-                    landing = far.publish("landing", far.allocate(max_bytes))
-                    self._far.append((far, landing))
-                    source = np.zeros(max_bytes, "uint8")
-                    self._lanes.append((near, near.lookup("landing", SECONDS), source))
+            for _ in range(channels):
+                near, far = connect(left, right)
+                landing = far.publish("landing", far.allocate(max_bytes))
+                self._far.append((far, landing))
+                source = np.zeros(max_bytes, "uint8")
+                self._lanes.append((near, near.lookup("landing", SECONDS), source))
             self._stack = stack.pop_all()
 
     def seconds(self, nbytes: int, times: int, threads: int) -> float:

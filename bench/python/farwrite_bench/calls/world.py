@@ -14,10 +14,17 @@ from types import TracebackType
 
 import numpy as np
 
-from farwrite import Device, TensorReceiver, TensorSender
+from farwrite import Channel, Device, TensorReceiver, TensorSender
 
 SECONDS = 20.0
 """The limit of every wait."""
+
+
+def connect(left: Device, right: Device) -> tuple[Channel, Channel]:
+    """Open a channel from `left` to `right`, and return both ends of it."""
+    with ThreadPoolExecutor(1) as pool:
+        accepted = pool.submit(right.accept, SECONDS)
+        return left.connect(right.endpoint, SECONDS), accepted.result()
 
 
 class World:
@@ -32,10 +39,7 @@ class World:
             self._stack = stack.pop_all()
 
     def _connected(self) -> dict[str, Callable[[], object]]:
-        with ThreadPoolExecutor(1) as pool:
-            accepted = pool.submit(self._right.accept, SECONDS)
-            near = self._left.connect(self._right.endpoint, SECONDS)
-            far = accepted.result()
+        near, far = connect(self._left, self._right)
         word = np.zeros(1, "u8")
         self._landing = far.publish("landing", far.allocate(1, "u8"))
         self._source = self._right.publish("source", self._right.allocate(1, "u8"))
