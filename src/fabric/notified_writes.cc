@@ -176,6 +176,7 @@ void NotifiedWrites::post_ready(std::uint32_t lane_number) {
   };
   while (const auto next = lane.outbox.next(is_ready)) {
     if ((*next)->lost) continue;
+    (*next)->operation.accepted = true;
     lock.unlock();
     after(post_(lane_number, (*next)->operation),
           [deferred = *next](const Status& outcome) { deferred->completion->finish(outcome); });

@@ -50,7 +50,8 @@ class NotifiedWrites : public std::enable_shared_from_this<NotifiedWrites> {
 
   // Any operation of the channel, in the order of its lane. Of a notified write the completion is
   // done when the flush is: the bytes are visible, and the notification is posted. An operation
-  // that is held back has its message copied. kResourceExhausted when too many are.
+  // that is held back has its message copied, and the link may not refuse it for want of room.
+  // kResourceExhausted when too many are.
   Completion post(std::uint32_t lane, const Operation& operation);
 
  private:

@@ -12,6 +12,7 @@ bool OutboxLedger::add_credit(std::uint64_t credit) {
 
 Status OutboxLedger::check_room(std::size_t records, std::size_t max_records,
                                 const Weight& more) const {
+  if (more.accepted) return Status();
   if (records < max_records && bytes_ + more.bytes <= kMaxHeldBytes) return Status();
   return Status::error(
       StatusCode::kResourceExhausted, {"notify", peer_, fabric_},

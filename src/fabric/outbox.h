@@ -37,6 +37,7 @@ struct Weight {
   std::uint64_t bytes = 0;  // of its copy
   std::uint64_t cost = 0;   // of the receiver's credit, when it goes
   std::uint32_t tag = 0;    // for the trace
+  bool accepted = false;    // it may not be refused: the bounds do not hold for it
 };
 
 // What does not depend on the records.
@@ -93,7 +94,8 @@ class Outbox : public OutboxLedger {
   // Keeps a record that was not admitted. kResourceExhausted when too much waits.
   Status hold(Record record, const Weight& weight) {
     if (Status full = check_room(waiting_.size(), kMaxRecords, weight); !full.ok()) return full;
-    hold_always(std::move(record), weight);
+    count_backlogged(weight);
+    push_back(std::move(record), weight);
     return Status();
   }
   // The same for a record with a completion, which is made here and returned: it is done when the
@@ -103,11 +105,6 @@ class Outbox : public OutboxLedger {
     record.completion = completion;
     Status held = hold(std::move(record), weight);
     return held.ok() ? Completion(std::move(completion)) : Completion(std::move(held));
-  }
-  // The same beyond the bounds: for the end of a lane, without which the peer would wait for more.
-  void hold_always(Record record, const Weight& weight) {
-    count_backlogged(weight);
-    push_back(std::move(record), weight);
   }
   // The same for a record that waits for something else than its receiver, which is no backlog.
   Status queue(Record record, const Weight& weight) {

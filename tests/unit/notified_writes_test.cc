@@ -102,7 +102,11 @@ TEST(NotifiedWrites, WhatTheLaneTellsLaterWaitsAndOtherLanesDoNot) {
   posts.finish(0);
   posts.finish(1);
   ASSERT_EQ(posts.posted.size(), 6U);
-  for (std::uint32_t i = 0; i < 3; ++i) EXPECT_EQ(posts.posted[3 + i].tag, i + 1);
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(posts.posted[3 + i].tag, i + 1);
+    EXPECT_TRUE(posts.posted[3 + i].accepted) << "the link has to take it";
+  }
+  EXPECT_FALSE(posts.posted[2].accepted) << "nothing held this one back";
   EXPECT_EQ(posts.messages[4], std::vector<std::byte>(3, std::byte{'x'}));
   posts.finish(4);
   EXPECT_TRUE(held.done());

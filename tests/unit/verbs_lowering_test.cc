@@ -99,6 +99,39 @@ TEST_F(VerbsLoweringTest, WithoutImmediateDataAFlushAndAMessageFollowAndNoTagCom
   }
 }
 
+// The write behind which a message waits is not over yet when the link's outbox becomes full.
+TEST_F(VerbsLoweringTest, WhatIsHeldBackIsNotRefusedByAFullLink) {
+  FabricOptions options;
+  options.receive_credits = 8;
+  make(options, 1, iwarp());
+  b_.recorder.room = 0;
+  const auto writes = lowered(1);
+  const auto bytes = pattern(100);
+  Operation write = a_.write_operation(view_of(bytes), 0);
+  write.notify = true;
+  write.tag = 1;
+  const Completion written = writes->post(0, write);
+  Operation behind;
+  behind.kind = OperationKind::kNotify;
+  behind.tag = 2;
+  const Completion told = writes->post(0, behind);
+  ASSERT_FALSE(told.done());
+  const std::vector<std::byte> message(8000);
+  Status refusal;
+  std::uint32_t sent = 0;
+  while (refusal.ok() && sent < 100'000) {
+    const Completion filled = a_.tell(OperationKind::kMessage, 3, 0, view_of(message));
+    if (filled.done()) refusal = filled.wait();
+    if (refusal.ok()) ++sent;
+  }
+  ASSERT_EQ(refusal.code(), StatusCode::kResourceExhausted);
+  ASSERT_TRUE(until([&] { return reads() + atomics() > 0; }));
+  b_.recorder.room = 1 << 30;
+  ASSERT_TRUE(until([&] { return b_.recorder.taken.size() == sent + 2; }));
+  expect_ok(written);
+  expect_ok(told);
+}
+
 TEST_F(VerbsLoweringTest, RelaxedMemoryIsFlushedByAnAtomicAndOtherByARead) {
   for (const bool relaxed : {true, false}) {
     FabricOptions options;

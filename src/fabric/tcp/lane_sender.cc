@@ -91,12 +91,9 @@ Completion LaneSender::notify(const OutgoingFrame& frame) {
     held.bytes = bytes_of(frame.header, {}, frame.payload);
   });
   if (!copied.ok()) return Completion(copied);
-  const Weight weight = weight_of(frame.header, frame.payload);
-  if (frame.header.type != FrameType::kEnd) return outbox_.hold_pending(std::move(held), weight);
-  held.completion = std::make_shared<core::CompletionState>();
-  Completion completion(held.completion);
-  outbox_.hold_always(std::move(held), weight);
-  return completion;
+  Weight weight = weight_of(frame.header, frame.payload);
+  weight.accepted = frame.header.type == FrameType::kEnd;  // without it the peer waits for more
+  return outbox_.hold_pending(std::move(held), weight);
 }
 
 Completion LaneSender::write_and_notify(const OutgoingFrame& frame) {

@@ -119,6 +119,7 @@ Completion LaneSender::read(const Operation& operation) {
 Completion LaneSender::notify(MessageType type, const Operation& operation) {
   Work work;
   work.costs_credit = true;
+  work.accepted = operation.accepted;
   work.tag = operation.tag;
   if (type == MessageType::kNotify && adapter_.has_immediate()) {
     work.notify = true;  // a write of no bytes
@@ -137,6 +138,7 @@ Completion LaneSender::notify(MessageType type, const Operation& operation) {
 Completion LaneSender::end_lane() {
   Work work;
   work.kind = Work::Kind::kMessage;
+  work.accepted = true;  // without it the peer would wait for more
   MessageHeader header;
   header.type = MessageType::kEnd;
   const auto bytes = header.to_bytes();
@@ -147,7 +149,7 @@ Completion LaneSender::end_lane() {
     if (!ended_.ok()) return Completion(ended_);
     if (!outbox_.empty()) {
       const Weight weight = weight_of(work);
-      outbox_.hold_always(std::move(work), weight);
+      (void)outbox_.hold(std::move(work), weight);
     } else if (!queue_.empty() || !post_all_locked(work, finished)) {
       queue_.push_back(std::move(work));
     }
@@ -250,7 +252,7 @@ Completion LaneSender::submit(Work&& work) {
 }
 
 Weight LaneSender::weight_of(const Work& work) {
-  return {work.own.size(), work.costs_credit ? 1U : 0U, work.tag};
+  return {work.own.size(), work.costs_credit ? 1U : 0U, work.tag, work.accepted};
 }
 
 bool LaneSender::add_credit(std::uint64_t count) {

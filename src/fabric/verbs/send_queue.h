@@ -32,6 +32,7 @@ struct Work {
   bool notify = false;  // a write's last request carries `tag`
   bool costs_credit = false;
   bool is_control = false;
+  bool accepted = false;  // Operation::accepted
   std::uint32_t tag = 0;
   std::uint64_t remote = 0;
   std::uint32_t remote_key = 0;
