@@ -30,6 +30,9 @@ ProcessorFeatures find_features() {
   unsigned b = 0;
   unsigned c = 0;
   unsigned d = 0;
+  if (__get_cpuid(0, &a, &b, &c, &d) != 0) {
+    found.amd = b == signature_AMD_ebx && c == signature_AMD_ecx && d == signature_AMD_edx;
+  }
   if (__get_cpuid(1, &a, &b, &c, &d) == 0) return found;
   found.sse42 = (c & bit_SSE4_2) != 0;
   const std::uint64_t saved = (c & bit_OSXSAVE) != 0 ? saved_registers() : 0;

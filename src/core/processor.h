@@ -1,5 +1,5 @@
 // Which instructions the processor and the system offer, beyond those that every one of its kind
-// has.
+// has, and who made it.
 #pragma once
 
 namespace farwrite::core {
@@ -11,6 +11,7 @@ struct ProcessorFeatures {
   bool f16c = false;
   bool avx512f = false;
   bool clflushopt = false;
+  bool amd = false;  // made by AMD
 };
 
 // Found once. Not by __builtin_cpu_supports(), which answers no to everything in what zig 0.17.1

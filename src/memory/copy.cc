@@ -151,6 +151,19 @@ std::size_t fastest_kernel(const std::vector<CopyKernel>& kernels) {
   return plain;
 }
 
+CopyFunction streaming_kernel() {
+  static const CopyFunction function = [] {
+    const std::vector<CopyKernel> kernels = all_kernels();
+    auto wanted = wanted_kernel(kernels);
+    for (std::size_t i = 0; i < kernels.size(); ++i) {
+      if (wanted && wanted->ok() && i != **wanted) continue;
+      if (kernels[i].supported && kernels[i].name.starts_with("nt-")) return kernels[i].function;
+    }
+    return CopyFunction{};
+  }();
+  return function;
+}
+
 Status check_copy_kernel_variable() {
   const auto wanted = wanted_kernel(all_kernels());
   return wanted ? wanted->status() : Status();

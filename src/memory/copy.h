@@ -24,6 +24,10 @@ namespace memory {
 // kInvalidArgument if FARWRITE_COPY_KERNEL is set to no kernel that this CPU can run. Probes none.
 FARWRITE_API Status check_copy_kernel_variable();
 
+// A kernel that passes the caches, which needs no probe: they are about equally fast. Null if this
+// CPU has none, or FARWRITE_COPY_KERNEL says memcpy.
+CopyFunction streaming_kernel();
+
 // The place of the kernel to use, by the probed rates. memcpy, unless a kernel that this CPU runs
 // was probed to be clearly faster; this holds even if nothing was probed, because the machine was
 // too busy.

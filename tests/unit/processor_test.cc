@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <iterator>
 #include <set>
 #include <sstream>
 #include <string>
@@ -31,6 +32,12 @@ TEST(Processor, HasTheFeaturesThatTheKernelLists) {
   EXPECT_EQ(has.f16c, flags.contains("f16c"));
   EXPECT_EQ(has.avx512f, flags.contains("avx512f"));
   EXPECT_EQ(has.clflushopt, flags.contains("clflushopt"));
+}
+
+TEST(Processor, HasTheMakerThatTheKernelNames) {
+  std::ifstream file("/proc/cpuinfo");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_EQ(processor_features().amd, text.find("AuthenticAMD") != std::string::npos);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -13,11 +14,11 @@
 #include "core/cpu_relax.h"
 #include "core/mutex.h"
 #include "core/prefetch.h"
+#include "core/processor.h"
 #include "core/with_memory.h"
 #include "fabric/shm/shm_link.h"
 #include "gpu/gpu_copy.h"
 #include "memory/copy.h"
-#include "memory/warm_targets.h"
 
 namespace farwrite::fabric::shm {
 namespace {
@@ -37,6 +38,9 @@ constexpr std::uint64_t kPieceBytes = 4096;
 constexpr int kLooks = 200;
 // No more than a cache keeps until the user reads it.
 constexpr std::uint64_t kAnnouncedBytes = memory::WarmTargets::kCacheBytes;
+// On an Intel Xeon this made 256 KiB 12 % faster than a plain loop. On an AMD EPYC the fetches slow
+// the copy down: 5 % for one write, 20 % for one after the other.
+bool announces() { return !core::processor_features().amd; }
 // How far the sender's own fetches run ahead of its copy.
 constexpr std::uint64_t kAheadBytes = 1024;
 constexpr std::uint64_t kLineBytes = 64;
@@ -143,15 +147,11 @@ Completion ShmLane::write(const Operation& operation) {
     // a small write is taken before them, and nothing stands between them and the stamp.
     if (small) sending.emplace(sending_);
     if (operation.head.size > 0) std::memcpy(target, operation.head.data, operation.head.size);
-    const bool warm = bytes < kStreamingCopyBytes || link_.warm_targets().note(target, bytes);
     std::byte* const behind_head = target + operation.head.size;
-    if (!warm) {
-      copy_bytes(behind_head, operation.source.data, operation.source.size);
-    } else if (small || !operation.notify || producer_.receiver_sleeps()) {
-      if (operation.source.size > 0)
-        std::memcpy(behind_head, operation.source.data, operation.source.size);
-    } else {
-      copy_announced(behind_head, window, operation);
+    if (bytes > kSmallWriteBytes) {
+      copy_large(behind_head, window, operation);
+    } else if (operation.source.size > 0) {
+      std::memcpy(behind_head, operation.source.data, operation.source.size);
     }
     if (small && outbox_.empty() &&
         producer_.push(operation.tag, {window.row_index, static_cast<std::uint32_t>(bytes),
@@ -191,6 +191,21 @@ Completion ShmLane::write_on_gpu(const Operation& operation) {
   copies_.add();
   if (!operation.notify) return Completion(Status());
   return push(RecordKind::kNotification, operation.tag, {});
+}
+
+void ShmLane::copy_large(std::byte* target, const ShmWindow& window, const Operation& operation) {
+  const ByteView source = operation.source;
+  const memory::CopyChoice::Plan plan = link_.copy_choice().plan(target, source.size);
+  std::chrono::steady_clock::time_point begin;
+  if (plan.timed) begin = std::chrono::steady_clock::now();
+  if (plan.function != nullptr) {
+    plan.function(target, source.data, source.size);
+  } else if (operation.notify && announces() && !producer_.receiver_sleeps()) {
+    copy_announced(target, window, operation);
+  } else {
+    std::memcpy(target, source.data, source.size);
+  }
+  if (plan.timed) link_.copy_choice().took(plan, std::chrono::steady_clock::now() - begin);
 }
 
 void ShmLane::copy_announced(std::byte* target, const ShmWindow& window,

@@ -70,8 +70,10 @@ class ShmLane final : public Lane {
   Completion write(const Operation& operation) FW_NO_THREAD_SAFETY_ANALYSIS;
   // The same where the window or the source lies on a GPU.
   Completion write_on_gpu(const Operation& operation);
-  // Copies the source of a notified write to `target`, and lets a receiver that polls fetch it
-  // meanwhile.
+  // Copies the source of a write, some pages, to `target`, which is behind its head.
+  void copy_large(std::byte* target, const ShmWindow& window, const Operation& operation)
+      FW_NO_THREAD_SAFETY_ANALYSIS;  // receiver_sleeps() needs no lock
+  // The same of a notified write, and lets a receiver that polls fetch it meanwhile.
   void copy_announced(std::byte* target, const ShmWindow& window, const Operation& operation)
       FW_NO_THREAD_SAFETY_ANALYSIS;  // report() needs no lock
   Completion read(const Operation& operation);

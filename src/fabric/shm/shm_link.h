@@ -18,7 +18,7 @@
 #include "fabric/shm/grant_table.h"
 #include "fabric/shm/segment_exchange.h"
 #include "fabric/shm/shm_lane.h"
-#include "memory/warm_targets.h"
+#include "memory/copy_choice.h"
 
 namespace farwrite::fabric::shm {
 
@@ -41,7 +41,7 @@ class ShmLink final : public Link {
   // For its lanes.
   const std::string& peer_name() const { return peer_name_; }
   const GrantTable& grants() const { return grants_; }
-  memory::WarmTargets& warm_targets() { return warm_targets_; }
+  memory::CopyChoice& copy_choice() { return copy_choice_; }
   bool poisoned() const { return poisoned_.load(std::memory_order_relaxed); }
   Status reason() const;
   // Nothing is posted any more: it ends with `reason`. `dead`: the peer's process is gone.
@@ -59,7 +59,7 @@ class ShmLink final : public Link {
   OwnMailbox own_mailbox_;
   PeerMailbox peer_mailbox_;
   GrantTable grants_;
-  memory::WarmTargets warm_targets_;
+  memory::CopyChoice copy_choice_;
   std::vector<std::unique_ptr<ShmLane>> lanes_;
   core::UniqueFd pidfd_;
   std::unique_ptr<SegmentExchange> segments_;
