@@ -56,6 +56,14 @@ FW_API uint32_t fw_abi_version(void);
 /// The library's version: "0.1.0".
 FW_API const char* fw_version(void);
 
+/// Lets the calling thread end its own waits. While a call of this thread waits for an answer of a
+/// peer or of a box (lookup, open, and all that a box's client asks for) or for an operation, it
+/// calls `interrupted(context)` about every 100 ms. Once that returns nonzero, the call ends as if
+/// its time were up. NULL, the default, asks nothing. For languages whose signal handlers run
+/// between two steps of a thread. Other waits do not ask: call them again and again, with a short
+/// timeout.
+FW_API void fw_set_interrupt(int (*interrupted)(void* context), void* context);
+
 /// The code, a fw_code.
 FW_API int fw_status_code(const fw_status* status);
 /// The code's name as errors show it: "kPeerDead".

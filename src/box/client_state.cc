@@ -10,6 +10,7 @@
 #include "core/channel_end.h"
 #include "core/deadline.h"
 #include "core/inside.h"
+#include "core/interrupt.h"
 #include "core/log.h"
 #include "core/mutex.h"
 #include "core/poll_until.h"
@@ -217,9 +218,8 @@ Result<ClientState::ReceivedReply> ClientState::await(
   });
   core::Lock lock(shared->mutex);
   const auto come = [&]() FW_REQUIRES(shared->mutex) { return shared->answer.has_value(); };
-  const core::Deadline deadline = core::Deadline::after(timeout);
-  while (!come() && !deadline.expired()) shared->changed.wait_for(shared->mutex, deadline.turn());
-  if (!come()) {
+  if (!core::Interrupt::wait(shared->changed, shared->mutex, core::Deadline::after(timeout),
+                             come)) {
     lock.unlock();
     if (forget(id, std::move(late))) {
       if (verb == Verb::kWaitVersion || verb == Verb::kAttachName) {

@@ -1,5 +1,6 @@
 // The C ABI: versions and statuses.
 #include "c_api/handles.h"
+#include "core/interrupt.h"
 
 namespace {
 
@@ -60,6 +61,10 @@ const char* name_of(farwrite::StatusCode code) {
 uint32_t fw_abi_version(void) { return FW_ABI_VERSION; }
 
 const char* fw_version(void) { return FARWRITE_VERSION; }
+
+void fw_set_interrupt(int (*interrupted)(void* context), void* context) {
+  farwrite::core::Interrupt::set(interrupted, context);
+}
 
 int fw_status_code(const fw_status* status) {
   return status == nullptr ? 0 : static_cast<int>(status->status.code());

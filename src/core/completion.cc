@@ -8,6 +8,7 @@
 #include "core/completion_state.h"
 #include "core/deadline.h"
 #include "core/inside.h"
+#include "core/interrupt.h"
 #include "core/log.h"
 #include "core/mutex.h"
 
@@ -112,19 +113,17 @@ Status CompletionState::wait(std::chrono::nanoseconds timeout) const {
       changed_.wait_for(mutex_, std::min(deadline.remaining(), kLongWait / 10));
       if (done_ || !deadline.expired()) continue;
     }
-    if (deadline.expired()) {
-      return Status::error(StatusCode::kDeadlineExceeded, where(),
-                           "the operation is still under way at the deadline",
-                           "wait again, or cancel() to stop waiting");
-    } else if (ending_ != nullptr && Inside::is(ending_)) {
+    if (!deadline.expired() && ending_ != nullptr && Inside::is(ending_)) {
       return Status::error(
           StatusCode::kFailedPrecondition, where(),
           "this thread runs a callback, and would have to end the operation itself",
           "wait in another thread, or give on_done() a callback");
-    } else if (deadline.is_never()) {
-      changed_.wait(mutex_);
-    } else {
-      changed_.wait_for(mutex_, deadline.remaining());
+    }
+    if (!Interrupt::wait(changed_, mutex_, deadline,
+                         [this]() FW_REQUIRES(mutex_) { return done_; })) {
+      return Status::error(StatusCode::kDeadlineExceeded, where(),
+                           "the operation is still under way at the deadline",
+                           "wait again, or cancel() to stop waiting");
     }
   }
   return outcome();

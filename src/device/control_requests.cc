@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/interrupt.h"
 #include "core/mutex.h"
 
 namespace farwrite::device {
@@ -17,11 +18,11 @@ Result<std::optional<ReplyMessage>> ControlRequests::ask(std::uint64_t number,
   send();
   lock.lock();
   Status over;
-  while (!entry->second.has_value() && !deadline.expired()) {
+  core::Interrupt::wait(changed_, mutex_, deadline, [&]() FW_REQUIRES(mutex_) {
+    if (entry->second.has_value()) return true;
     over = ended();
-    if (!over.ok()) break;
-    changed_.wait_for(mutex_, deadline.turn());
-  }
+    return !over.ok();
+  });
   std::optional<ReplyMessage> reply = std::move(entry->second);
   waiting_.erase(entry);
   if (!reply.has_value() && !over.ok()) return over;

@@ -311,7 +311,7 @@ TEST_F(CArguments, NullIsRefusedOrNothingComesOfIt) {
        {null_handle_calls(), null_tensor_calls(), null_stream_calls(), null_box_calls()})
     try_all(part);
   // Without a pointer, or of a status, where NULL is success.
-  for (const char* entry : {"fw_abi_version", "fw_version", "fw_fork_stamp",
+  for (const char* entry : {"fw_abi_version", "fw_version", "fw_set_interrupt", "fw_fork_stamp",
                             "fw_forked_child_may_read", "fw_status_code", "fw_status_code_name",
                             "fw_status_message", "fw_copy", "fw_use_cuda", "fw_wait_for_stream"}) {
     tried_.insert(entry);

@@ -22,6 +22,7 @@ std::vector<Row> device_rows() {
   return {
       fact("fw_abi_version", [](W&) { return fw_abi_version(); }),
       fact("fw_version", [](W&) { return fw_version(); }),
+      fact("fw_set_interrupt", [](W&) { fw_set_interrupt(nullptr, nullptr); }),
       fact("fw_status_code", [](W&) { return fw_status_code(nullptr); }),
       fact("fw_status_code_name", [](W&) { return fw_status_code_name(nullptr); }),
       fact("fw_status_message", [](W&) { return fw_status_message(nullptr); }),

@@ -171,6 +171,26 @@ TEST_F(CAbi, RefusesToCloseInsideACallbackAndThenNothingHasChanged) {
   far_.channel = nullptr;
 }
 
+TEST_F(CAbi, AThreadEndsItsOwnWaitsAndNoOther) {
+  int asked = 0;
+  const auto third_time = [](void* context) { return ++*static_cast<int*>(context) == 3 ? 1 : 0; };
+  auto other = std::async(std::launch::async, [&] {
+    fw_remote* remote = nullptr;
+    return code(fw_channel_lookup(near_.channel, "other", kHang, &remote));
+  });
+  fw_set_interrupt(third_time, &asked);
+  fw_remote* remote = nullptr;
+  EXPECT_EQ(code(fw_channel_lookup(near_.channel, "nothing", kHang, &remote)), "kNotFound");
+  EXPECT_EQ(remote, nullptr);
+  EXPECT_EQ(asked, 3);
+  fw_set_interrupt(nullptr, nullptr);
+  EXPECT_EQ(code(fw_channel_lookup(near_.channel, "nothing", 300'000'000, &remote)), "kNotFound");
+  EXPECT_EQ(asked, 3) << "it is not asked any more";
+  EXPECT_EQ(other.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  EXPECT_EQ(code(fw_channel_close(near_.channel, kHang)), "kOk");
+  EXPECT_EQ(other.get(), "kCancelled");
+}
+
 TEST_F(CAbi, CopiesBytesOfAnySize) {
   fw_copy(nullptr, "x", 1);
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{4097}, (std::size_t{3} << 20) + 5}) {

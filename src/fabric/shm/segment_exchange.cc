@@ -8,6 +8,7 @@
 
 #include "core/deadline.h"
 #include "core/fields.h"
+#include "core/interrupt.h"
 #include "core/log.h"
 #include "core/mutex.h"
 
@@ -162,15 +163,13 @@ Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::obtain_locked(
       }
       continue;  // the answer may have come meanwhile
     }
-    if (deadline.expired()) {
+    const auto moved = [&]() FW_REQUIRES(mutex_) {
+      return !import.requested || import.unmapped.has_value() || !ended_.ok();
+    };
+    if (!core::Interrupt::wait(changed_, mutex_, deadline, moved)) {
       return Status::error(StatusCode::kDeadlineExceeded, {kOpenMemory, peer_, "shm"},
                            "the peer did not hand over its memory in time",
                            "check that the peer is not stopped, or allow more time");
-    }
-    if (deadline.is_never()) {
-      changed_.wait(mutex_);
-    } else {
-      changed_.wait_for(mutex_, deadline.remaining());
     }
   }
 }
