@@ -182,7 +182,7 @@ Completion sent(PostOutcome posted, nb::handle source) {
   return completion;
 }
 
-Completion send_tensor(Sender& sender, nb::handle source, std::string dtype,
+Completion send_tensor(Sender& sender, nb::handle source, const std::string& dtype,
                        std::uint32_t item_bytes, Dims dims, nb::handle timeout) {
   const auto limit = to_timeout(timeout, "send");
   fw_tensor_spec spec = to_spec(dtype, item_bytes, dims.size());
@@ -191,7 +191,8 @@ Completion send_tensor(Sender& sender, nb::handle source, std::string dtype,
 }
 
 // None if the array is not plain, and nothing was sent.
-nb::object send_plain(Sender& sender, nb::handle source, std::string dtype, nb::handle timeout) {
+nb::object send_plain(Sender& sender, nb::handle source, const std::string& dtype,
+                      nb::handle timeout) {
   const auto limit = to_timeout(timeout, "send");
   const PlainBuffer buffer = PlainBuffer::readable(source);
   if (!buffer.valid()) return nb::none();
