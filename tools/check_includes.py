@@ -33,10 +33,10 @@ FLOORS: Mapping[str, str] = {
     "src/transfer": "core gpu memory fabric device",
     "src/stream": "core memory device",
     "src/box": "core memory device",
-    "src/c_api": "core gpu memory device transfer stream box",
+    "src/c_api": "core gpu memory fabric device transfer stream box tensorflow/stats",
     "src/grpc": "core",
     "src/grpc/include/farwrite": "",
-    "src/python": "core gpu memory fabric device transfer box c_api tensorflow/stats",
+    "src/python": "",
     **{
         f"src/tensorflow/{folder}": " ".join(f"tensorflow/{below}" for below in PLUGIN[:number])
         for number, folder in enumerate(PLUGIN)

@@ -27,11 +27,14 @@
 /// passes to a callback.
 #pragma once
 
+#include "farwrite/c_about.h"
 #include "farwrite/c_box.h"
 #include "farwrite/c_channel.h"
 #include "farwrite/c_completion.h"
 #include "farwrite/c_device.h"
+#include "farwrite/c_log.h"
 #include "farwrite/c_memory.h"
+#include "farwrite/c_options.h"
 #include "farwrite/c_slots.h"
 #include "farwrite/c_status.h"
 #include "farwrite/c_stream.h"

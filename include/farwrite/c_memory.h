@@ -119,6 +119,12 @@ FW_API void fw_registration_release(fw_registration* registration);
 /// Makes what keeps the program's own bytes valid: `release(owner)` is called once, from any
 /// thread, when the last user of the bytes lets go of them.
 FW_API fw_status* fw_lease_make(fw_release release, void* owner, fw_lease** lease);
+/// Maps a private view of `bytes` bytes that lie in shared memory, such as those of a lease:
+/// `slice` may be written, and what is written reaches no other memory. A page that was not written
+/// is the shared one, so the bytes at `data` must stay valid and unchanged until the view's lease
+/// ends. Of other memory the view is a copy.
+/// @return kResourceExhausted if the process may not map so much
+FW_API fw_status* fw_private_view(const void* data, uint64_t bytes, fw_slice* slice);
 /// Ends what keeps bytes valid. From any thread. NULL is allowed.
 FW_API void fw_lease_release(fw_lease* lease);
 

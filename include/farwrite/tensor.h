@@ -209,6 +209,8 @@ class TensorReceiver {
   /// @private Made by open().
   explicit TensorReceiver(std::shared_ptr<const internal::OpenReceiver> state)
       : state_(std::move(state)) {}
+  /// @private
+  fw_receiver* handle() const { return state_->handle.get(); }
   /// False for a default-constructed handle. Such a handle allows no other call.
   bool valid() const { return state_ != nullptr; }
 
@@ -243,7 +245,6 @@ class TensorReceiver {
   }
 
  private:
-  fw_receiver* handle() const { return state_->handle.get(); }
   // Without a value if no tensor came in time.
   Result<std::optional<ReceivedTensor>> take(std::chrono::nanoseconds timeout);
 
@@ -267,6 +268,8 @@ class TensorSender {
   explicit TensorSender(fw_sender* handle)
       : state_(std::make_shared<const internal::OpenSender>(
             internal::only(handle, fw_sender_release))) {}
+  /// @private
+  fw_sender* handle() const { return state_->handle.get(); }
   /// False for a default-constructed handle. Such a handle allows no other call.
   bool valid() const { return state_ != nullptr; }
 
@@ -310,8 +313,6 @@ class TensorSender {
   Status abandon() { return internal::taken(fw_sender_abandon(handle())); }
 
  private:
-  fw_sender* handle() const { return state_->handle.get(); }
-
   std::shared_ptr<const internal::OpenSender> state_;
 };
 

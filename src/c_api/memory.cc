@@ -2,6 +2,7 @@
 #include <string>
 
 #include "c_api/handles.h"
+#include "memory/private_view.h"
 
 using farwrite::c_api::bytes_at;
 using farwrite::c_api::refuse_null;
@@ -162,6 +163,22 @@ fw_status* fw_lease_make(fw_release release, void* owner, fw_lease** lease) {
     return refused;
   }
   *lease = new fw_lease{farwrite::c_api::keep(owner, release)};
+  return nullptr;
+}
+
+fw_status* fw_private_view(const void* data, uint64_t bytes, fw_slice* slice) {
+  constexpr const char* kOperation = "map a private view";
+  if (fw_status* const refused =
+          refuse_null(kOperation, {bytes_at("data", data, bytes), {"slice", slice != nullptr}})) {
+    return refused;
+  }
+  if (fw_status* const refused = farwrite::c_api::refuse_wrapping(kOperation, data, bytes)) {
+    return refused;
+  }
+  auto view = farwrite::memory::PrivateView::of({data, bytes});
+  if (!view.ok()) return to_c(view.status());
+  const auto held = std::make_shared<const farwrite::memory::PrivateView>(*std::move(view));
+  *slice = {held->bytes().data, held->bytes().size, new fw_lease{held}};
   return nullptr;
 }
 

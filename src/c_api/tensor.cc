@@ -151,9 +151,9 @@ fw_status* fw_receiver_open(fw_channel* channel, const char* name,
 }
 
 fw_status* fw_receiver_receive(fw_receiver* receiver, uint64_t timeout_ns, fw_tensor** tensor) {
-  if (fw_status* const refused = refuse_null(
-          "receive a tensor", {{"receiver", receiver != nullptr}, {"tensor", tensor != nullptr}})) {
-    return refused;
+  if (receiver == nullptr || tensor == nullptr) [[unlikely]] {
+    return refuse_null("receive a tensor",
+                       {{"receiver", receiver != nullptr}, {"tensor", tensor != nullptr}});
   }
   TensorReceiver held = receiver->receiver;  // another thread may free the handle meanwhile
   auto received = held.receive(to_duration(timeout_ns));
@@ -235,12 +235,12 @@ uint32_t fw_sender_announced(const fw_sender* sender, fw_tensor_spec* spec) {
 
 fw_status* fw_sender_send(fw_sender* sender, const fw_tensor_spec* spec, const void* data,
                           uint64_t bytes, uint64_t timeout_ns, fw_completion** completion) {
-  if (fw_status* const refused =
-          refuse_null("send a tensor", {{"sender", sender != nullptr},
-                                        {"spec", spec != nullptr},
-                                        bytes_at("data", data, bytes),
-                                        {"completion", completion != nullptr}})) {
-    return refused;
+  if (sender == nullptr || spec == nullptr || completion == nullptr ||
+      (data == nullptr && bytes != 0)) [[unlikely]] {
+    return refuse_null("send a tensor", {{"sender", sender != nullptr},
+                                         {"spec", spec != nullptr},
+                                         bytes_at("data", data, bytes),
+                                         {"completion", completion != nullptr}});
   }
   const auto described = to_spec(*spec);
   if (!described.ok()) return to_c(described.status());

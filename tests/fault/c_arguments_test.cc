@@ -307,13 +307,15 @@ TEST_F(CArguments, NullIsRefusedOrNothingComesOfIt) {
   EXPECT_EQ(pushed, 7);
   EXPECT_EQ(number, 7);
   expect_nothing_of_null();
-  for (const NullCalls& part :
-       {null_handle_calls(), null_tensor_calls(), null_stream_calls(), null_box_calls()})
+  for (const NullCalls& part : {null_handle_calls(), null_about_calls(), null_tensor_calls(),
+                                null_stream_calls(), null_box_calls()})
     try_all(part);
   // Without a pointer, or of a status, where NULL is success.
-  for (const char* entry : {"fw_abi_version", "fw_version", "fw_set_interrupt", "fw_fork_stamp",
-                            "fw_forked_child_may_read", "fw_status_code", "fw_status_code_name",
-                            "fw_status_message", "fw_copy", "fw_use_cuda", "fw_wait_for_stream"}) {
+  for (const char* entry :
+       {"fw_abi_version", "fw_version", "fw_set_interrupt", "fw_fork_stamp",
+        "fw_forked_child_may_read", "fw_status_code", "fw_status_code_name", "fw_status_message",
+        "fw_copy", "fw_use_cuda", "fw_wait_for_stream", "fw_options_make", "fw_check_encryption",
+        "fw_log_level", "fw_write_trace", "fw_stop_trace"}) {
     tried_.insert(entry);
   }
   for (const std::string& entry : matrix_entries()) {

@@ -37,6 +37,7 @@ class Unwritten {
 };
 
 NullCalls null_handle_calls();
+NullCalls null_about_calls();
 NullCalls null_tensor_calls();
 NullCalls null_stream_calls();
 NullCalls null_box_calls();

@@ -352,9 +352,9 @@ std::vector<Row> box_rows() {
 const std::vector<Row>& matrix_rows() {
   static const std::vector<Row> all = [] {
     std::vector<Row> rows;
-    for (const auto& part :
-         {device_rows(), channel_rows(), tensor_rows(), stream_rows(), box_rows(), matrix_c_rows(),
-          matrix_c_tensor_rows(), matrix_c_stream_rows(), matrix_c_box_rows()}) {
+    for (const auto& part : {device_rows(), channel_rows(), tensor_rows(), stream_rows(),
+                             box_rows(), matrix_c_rows(), matrix_c_about_rows(),
+                             matrix_c_tensor_rows(), matrix_c_stream_rows(), matrix_c_box_rows()}) {
       rows.insert(rows.end(), part.begin(), part.end());
     }
     return rows;

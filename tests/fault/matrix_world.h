@@ -163,6 +163,7 @@ struct MatrixWorld {
 const std::vector<Row>& matrix_rows();
 // Those of the C ABI.
 std::vector<Row> matrix_c_rows();
+std::vector<Row> matrix_c_about_rows();
 std::vector<Row> matrix_c_tensor_rows();
 std::vector<Row> matrix_c_stream_rows();
 std::vector<Row> matrix_c_box_rows();

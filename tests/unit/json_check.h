@@ -74,7 +74,10 @@ class JsonCheck {
   bool number() {
     (void)take("-");
     if (!take("0") && !digits()) return false;
-    return !take(".") || digits();
+    if (take(".") && !digits()) return false;
+    if (!take("e") && !take("E")) return true;
+    (void)(take("-") || take("+"));
+    return digits();
   }
 
   std::string_view text_;

@@ -1,7 +1,7 @@
 // The counters of the plug-in: a row for each, with its name and the HELP line of its metric. From
 // the rows come the structs of stats.h, farwrite.tensorflow.stats(), Prometheus' text and the table
-// of docs/reference/tensorflow.md. Farwrite's Python bindings include this header as well, so that
-// they give the rows without TensorFlow.
+// of docs/reference/tensorflow.md. src/c_api/about.cc includes this header as well, so that Python
+// has the rows without TensorFlow.
 #pragma once
 
 // clang-format off
