@@ -98,7 +98,7 @@ class Beside {
 
   const core::ForkGuard fork_guard_;
   bool free_ = false;  // main thread only; one that does an abandoned job is not
-  core::Mutex mutex_;
+  core::Mutex mutex_{core::LockRank::kProgram};
   core::CondVar given_;
   std::function<void()> job_ FW_GUARDED_BY(mutex_);
   bool ended_ FW_GUARDED_BY(mutex_) = false;
@@ -113,7 +113,7 @@ auto wait_beside(Call call) {
   if (!in_main_thread()) return without_gil(call);
 
   struct SharedOutcome {
-    core::Mutex mutex;
+    core::Mutex mutex{core::LockRank::kProgram};
     core::CondVar ended;
     bool over FW_GUARDED_BY(mutex) = false;
     std::optional<Outcome> outcome FW_GUARDED_BY(mutex);
