@@ -206,7 +206,7 @@ Result<ClientState::ReceivedReply> ClientState::await(
     OnAnswer late) {
   FARWRITE_RETURN_IF_ERROR(check_wait());
   struct SharedReply {
-    core::Mutex mutex;
+    core::Mutex mutex{core::LockRank::kBox};
     core::CondVar changed;
     std::optional<Result<ReceivedReply>> answer FW_GUARDED_BY(mutex);
   };

@@ -149,7 +149,7 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
   std::atomic<bool> closed_ = false;
   std::atomic<bool> over_ = false;  // ended_ is not ok
 
-  core::Mutex mutex_;
+  core::Mutex mutex_{core::LockRank::kBox};
   std::map<std::uint64_t, PendingReply> pending_ FW_GUARDED_BY(mutex_);
   std::uint64_t next_id_ FW_GUARDED_BY(mutex_) = 1;
   Status ended_ FW_GUARDED_BY(mutex_);

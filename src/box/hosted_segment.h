@@ -177,9 +177,10 @@ class HostedSegment : public std::enable_shared_from_this<HostedSegment> {
   const std::uint64_t bytes_;
 
   // Taken before mutex_; of several segments in the order of their addresses.
-  core::Mutex change_mutex_;
-  mutable core::Mutex mutex_;  // guards what follows; never held while bytes are moved
-  BufferSet buffers_;          // its data and state need no lock
+  core::Mutex change_mutex_{core::LockRank::kBox, 2, core::Siblings::kByAddress};
+  // Guards what follows; never held while bytes are moved.
+  mutable core::Mutex mutex_{core::LockRank::kBox};
+  BufferSet buffers_;  // its data and state need no lock
   std::chrono::steady_clock::time_point changed_at_ FW_GUARDED_BY(mutex_) =
       std::chrono::steady_clock::now();
   bool freed_ FW_GUARDED_BY(mutex_) = false;

@@ -48,7 +48,7 @@ class ParallelLoop::State {
   Loop* next_loop() const FW_REQUIRES(mutex_);
 
   std::vector<pthread_t> threads_;
-  core::Mutex mutex_;
+  core::Mutex mutex_{core::LockRank::kBox};
   core::CondVar work_;  // a loop came, or stopping_
   core::CondVar left_;  // the last helper of some loop left it
   std::vector<Loop*> loops_ FW_GUARDED_BY(mutex_);

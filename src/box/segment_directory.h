@@ -71,8 +71,8 @@ class SegmentDirectory {
 
   Device device_;
   // Held while a segment is made, so that a name is made once; taken before mutex_.
-  core::Mutex making_;
-  mutable core::Mutex mutex_;
+  core::Mutex making_{core::LockRank::kBox, 3};
+  mutable core::Mutex mutex_{core::LockRank::kBox};
   std::map<std::uint64_t, ListedSegment> by_key_ FW_GUARDED_BY(mutex_);
   std::map<std::string, std::uint64_t, std::less<>> by_name_ FW_GUARDED_BY(mutex_);
   std::vector<Awaiting> awaiting_ FW_GUARDED_BY(mutex_);

@@ -107,7 +107,7 @@ class SegmentState : public std::enable_shared_from_this<SegmentState> {
   bool maps_ = false;   // fixed once open
   MappedBuffer state_;  // goes at release(); a pass through the client's gate keeps it
 
-  mutable core::Mutex mutex_;
+  mutable core::Mutex mutex_{core::LockRank::kBox};
   std::map<std::uint64_t, MappedBuffer> buffers_ FW_GUARDED_BY(mutex_);
   std::set<std::uint64_t> waits_ FW_GUARDED_BY(mutex_);  // their numbers
   bool detached_ FW_GUARDED_BY(mutex_) = false;

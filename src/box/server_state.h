@@ -74,12 +74,13 @@ class ServerState {
   ParallelLoop loop_;
   std::unique_ptr<Snapshotter> snapshotter_;  // null without a directory
   std::thread acceptor_;
-  core::Mutex closing_;  // one close() at a time
+  // One close() at a time. It runs handlers of its channels, and a handler may close a server.
+  core::Mutex closing_{core::LockRank::kUserCode, 0, core::Siblings::kAnyOrder};
   // Shared by the calls of draft() and commit(), which close() lets end before it goes on. Taken
   // before mutex_.
-  core::SharedMutex own_changes_;
+  core::SharedMutex own_changes_{core::LockRank::kBox, 4};
 
-  mutable core::Mutex mutex_;
+  mutable core::Mutex mutex_{core::LockRank::kBox, 2};
   std::list<ServedClient> connections_ FW_GUARDED_BY(mutex_);
   bool closed_ FW_GUARDED_BY(mutex_, own_changes_) = false;
 

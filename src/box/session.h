@@ -127,7 +127,7 @@ class Session : public std::enable_shared_from_this<Session> {
     std::uint64_t news = 0;  // the waiter that tells the client when the segment is freed
   };
   // Other threads answer waits, and attach the segment that a name was waiting for.
-  mutable core::Mutex mutex_;
+  mutable core::Mutex mutex_{core::LockRank::kBox, 1};
   std::map<std::uint64_t, ServedWait> waits_ FW_GUARDED_BY(mutex_);  // by request
   std::map<std::uint64_t, ClientAttachment> attachments_ FW_GUARDED_BY(mutex_);
   bool left_ FW_GUARDED_BY(mutex_) = false;

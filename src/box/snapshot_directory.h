@@ -69,7 +69,7 @@ class SnapshotDirectory {
   const std::string path_;
   core::UniqueFd lock_;
   core::ForkGuard guard_;
-  core::Mutex mutex_;
+  core::Mutex mutex_{core::LockRank::kBox};
   std::set<std::string> partials_
       FW_GUARDED_BY(mutex_);  // paths of files that writers of this process fill
 };

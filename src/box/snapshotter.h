@@ -49,11 +49,11 @@ class Snapshotter {
 
   std::shared_ptr<SnapshotDirectory> directory_;
   SegmentDirectory& table_;
-  core::Mutex writing_;  // one snapshot at a time
+  core::Mutex writing_{core::LockRank::kBox, 3};  // one snapshot at a time
   std::atomic<std::uint64_t> written_ = 0;
   std::atomic<std::uint64_t> failures_ = 0;
 
-  core::Mutex mutex_;
+  core::Mutex mutex_{core::LockRank::kBox};
   core::CondVar stopping_;
   bool stop_ FW_GUARDED_BY(mutex_) = false;
   std::thread thread_;

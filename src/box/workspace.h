@@ -57,7 +57,7 @@ class Workspace : public std::enable_shared_from_this<Workspace> {
   void give_back(std::byte* data);
 
   Device device_;
-  core::Mutex mutex_;
+  core::Mutex mutex_{core::LockRank::kBox};
   core::CondVar given_back_;
   bool closed_ FW_GUARDED_BY(mutex_) = false;
   std::atomic<std::size_t> taken_ = 0;  // pieces

@@ -40,7 +40,7 @@ class Acceptor {
   const OnConnection on_connection_;
   const OnTurnedAway on_turned_away_;
   SpareFd spare_fd_;  // loop's thread only
-  Mutex mutex_;
+  Mutex mutex_{LockRank::kCore, 1};
   EventLoop::TimerId paused_ FW_GUARDED_BY(mutex_) = 0;  // the timer that ends a pause
   bool stopping_ FW_GUARDED_BY(mutex_) = false;
 };

@@ -56,7 +56,7 @@ class CompletionState {
   void tell(const Callbacks& callbacks, const Status& ended) const;
 
   const ForkGuard fork_guard_;
-  mutable Mutex mutex_;
+  mutable Mutex mutex_{LockRank::kCore};
   mutable CondVar changed_;
   const void* ending_ FW_GUARDED_BY(mutex_) = nullptr;
   std::string_view operation_ FW_GUARDED_BY(mutex_);  // empty: not told

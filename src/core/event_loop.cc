@@ -93,7 +93,7 @@ class EventLoop::State {
   UniqueFd wake_;
   pthread_t thread_{};
 
-  Mutex mutex_{LockRank::kEventLoop};  // never held while a callback runs or is destroyed
+  Mutex mutex_{LockRank::kCore};  // never held while a callback runs or is destroyed
   CondVar turn_ended_;
   bool stopping_ FW_GUARDED_BY(mutex_) = false;
   RunningCallback turn_ FW_GUARDED_BY(mutex_);

@@ -37,7 +37,7 @@ void count_fork() { internal::process_generation.fetch_add(1, std::memory_order_
 
 void keep_for_ever(std::shared_ptr<void> thing) {
   // Never destroyed, so that it goes on to refer to them while the process ends.
-  static Mutex mutex;
+  static Mutex mutex{LockRank::kCore};
   static auto* const things = new std::vector<std::shared_ptr<void>>;
   const Lock lock(mutex);
   things->push_back(std::move(thing));

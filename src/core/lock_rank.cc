@@ -7,138 +7,62 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <iterator>
 
 namespace farwrite::core {
 namespace {
 
 const char* name_of(LockRank rank) {
   switch (rank) {
-    case LockRank::kNotificationMode:
-      return "notification mode";
-    case LockRank::kTensorSender:
-      return "tensor sender";
-    case LockRank::kTensorOffer:
-      return "tensor offer";
-    case LockRank::kTensorPort:
-      return "tensor port";
-    case LockRank::kTensorEngine:
-      return "tensor engine";
+    case LockRank::kUserCode:
+      return "user code";
+    case LockRank::kProgram:
+      return "program";
+    case LockRank::kBox:
+      return "box";
+    case LockRank::kStream:
+      return "stream";
+    case LockRank::kTransfer:
+      return "transfer";
     case LockRank::kDevice:
       return "device";
-    case LockRank::kRegionRevocation:
-      return "region revocation";
-    case LockRank::kRemoteRegionReach:
-      return "remote region reach";
-    case LockRank::kNotificationLoop:
-      return "notification loop";
-    case LockRank::kControlRequests:
-      return "control requests";
-    case LockRank::kLandingMemory:
-      return "landing memory";
-    case LockRank::kNotifiedWrites:
-      return "notified writes";
     case LockRank::kArenaGrowth:
       return "arena growth";
-    case LockRank::kTcpListener:
-      return "tcp listener";
-    case LockRank::kLobby:
-      return "lobby";
-    case LockRank::kShmFabric:
-      return "shm fabric";
-    case LockRank::kShmSending:
-      return "shm sending";
-    case LockRank::kShmReason:
-      return "shm reason";
-    case LockRank::kShmGrants:
-      return "shm grants";
-    case LockRank::kShmSegments:
-      return "shm segments";
-    case LockRank::kTcpExports:
-      return "tcp exports";
-    case LockRank::kTcpLanding:
-      return "tcp landing";
-    case LockRank::kTcpRequests:
-      return "tcp requests";
-    case LockRank::kTcpGrants:
-      return "tcp grants";
-    case LockRank::kTcpSending:
-      return "tcp sending";
-    case LockRank::kVerbsConnectRequests:
-      return "verbs connect requests";
-    case LockRank::kVerbsEvents:
-      return "verbs events";
-    case LockRank::kVerbsUsers:
-      return "verbs users";
-    case LockRank::kVerbsLanding:
-      return "verbs landing";
-    case LockRank::kVerbsGrants:
-      return "verbs grants";
-    case LockRank::kVerbsImports:
-      return "verbs imports";
-    case LockRank::kVerbsQueue:
-      return "verbs completion queue";
-    case LockRank::kVerbsShutting:
-      return "verbs shutting";
-    case LockRank::kVerbsLane:
-      return "verbs lane";
-    case LockRank::kVerbsSending:
-      return "verbs sending";
-    case LockRank::kVerbsEnd:
-      return "verbs end";
-    case LockRank::kVerbsSegments:
-      return "verbs segments";
-    case LockRank::kVerbsOnDemand:
-      return "verbs on demand";
-    case LockRank::kGpus:
-      return "gpus";
-    case LockRank::kGpuDriver:
-      return "gpu driver";
-    case LockRank::kGpuStreams:
-      return "gpu streams";
-    case LockRank::kGpuCopies:
-      return "gpu copies";
-    case LockRank::kLinkFlush:
-      return "link flush";
-    case LockRank::kSegmentKeys:
-      return "segment keys";
-    case LockRank::kRegionTable:
-      return "region table";
-    case LockRank::kNameTable:
-      return "name table";
-    case LockRank::kChannelLife:
-      return "channel life";
-    case LockRank::kPendingOperations:
-      return "pending operations";
-    case LockRank::kLeaseTable:
-      return "lease table";
-    case LockRank::kRemoteLeases:
-      return "remote leases";
-    case LockRank::kOpenedRegions:
-      return "opened regions";
-    case LockRank::kNotificationQueue:
-      return "notification queue";
-    case LockRank::kPoller:
-      return "poller";
-    case LockRank::kControlConnection:
-      return "control connection";
-    case LockRank::kEventLoop:
-      return "event loop";
-    case LockRank::kArenaMap:
-      return "arena map";
-    case LockRank::kArenaCache:
-      return "arena cache";
-    case LockRank::kAddressRange:
-      return "address range";
-    case LockRank::kNone:
-      break;
+    case LockRank::kShm:
+      return "shm";
+    case LockRank::kTcp:
+      return "tcp";
+    case LockRank::kVerbs:
+      return "verbs";
+    case LockRank::kFabric:
+      return "fabric";
+    case LockRank::kDeviceTables:
+      return "device tables";
+    case LockRank::kMemory:
+      return "memory";
+    case LockRank::kGpu:
+      return "gpu";
+    case LockRank::kCore:
+      return "core";
   }
   return "unknown";
 }
 
-// The ranks ascend, strictly but for the one that may nest.
-constexpr std::size_t kMostNested = 64;
+// The compiler's path, from the folder of the checkout on.
+const char* short_path(const char* path) {
+  for (const char* const folder : {"/src/", "/tests/"}) {
+    if (const char* const found = std::strstr(path, folder)) return found + 1;
+  }
+  return path;
+}
+
+constexpr std::size_t kMostHeld = 128;
+
+// In the order in which they may be taken.
 struct HeldLocks {
-  std::array<LockRank, kMostNested + static_cast<std::size_t>(LockRank::kNone)> ranks{};
+  std::array<const Ranked*, kMostHeld> mutexes{};
   std::size_t count = 0;
 };
 // Without a destructor, so usable until the thread has ended.
@@ -146,26 +70,44 @@ constinit thread_local HeldLocks held;
 
 }  // namespace
 
+bool Ranked::may_follow(const Ranked& held) const {
+  if (place_ != held.place_) return held.place_ < place_;
+  switch (siblings_) {
+    case Siblings::kNever:
+      return false;
+    case Siblings::kByAddress:
+      return std::less<>()(&held, this);
+    case Siblings::kAnyOrder:
+      return true;
+  }
+  return false;
+}
+
 void Ranked::before_lock() const {
-  if (held.count == 0 || rank_ == LockRank::kNone) return;
-  const LockRank last = held.ranks[held.count - 1];
-  if (last < rank_) return;
-  const bool nests = last == rank_ && rank_ == LockRank::kNotificationMode;
-  if (nests && held.count < kMostNested) return;
-  std::fprintf(stderr, "lock order: a thread that holds the mutex \"%s\" locks \"%s\"; %s\n",
-               name_of(last), name_of(rank_), "src/core/lock_rank.h has the order");
+  if (held.count == 0) return;
+  const Ranked& last = *held.mutexes[held.count - 1];
+  if (may_follow(last) && held.count < kMostHeld) return;
+  const auto rank = [](const Ranked& mutex) {
+    return name_of(static_cast<LockRank>(mutex.place_ / kLevels));
+  };
+  const auto level = [](const Ranked& mutex) { return kLevels - 1 - mutex.place_ % kLevels; };
+  std::fprintf(stderr,
+               "lock order: a thread that holds the mutex of %s:%d (%s, level %d) locks that of "
+               "%s:%d (%s, level %d); src/core/lock_rank.h has the order\n",
+               short_path(last.file_), last.line_, rank(last), level(last), short_path(file_),
+               line_, rank(*this), level(*this));
   std::abort();
 }
 
-void Ranked::locked() const {
-  if (rank_ != LockRank::kNone) held.ranks[held.count++] = rank_;
-}
+void Ranked::locked() const { held.mutexes[held.count++] = this; }
 
 void Ranked::before_unlock() const {
-  if (rank_ == LockRank::kNone) return;
-  const auto end = held.ranks.begin() + static_cast<std::ptrdiff_t>(held.count);
-  std::copy(std::find(held.ranks.begin(), end, rank_) + 1, end,
-            std::find(held.ranks.begin(), end, rank_));
+  const auto begin = held.mutexes.begin();
+  const auto end = begin + static_cast<std::ptrdiff_t>(held.count);
+  // From the end: a mutex of user code may be held twice.
+  const auto found =
+      std::find(std::make_reverse_iterator(end), std::make_reverse_iterator(begin), this);
+  std::copy(found.base(), end, found.base() - 1);
   --held.count;
 }
 

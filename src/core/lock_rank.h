@@ -1,6 +1,6 @@
-// LockRank: the order in which one thread locks, so that builds which check find threads that could
-// deadlock. docs/explanation/thread-model.md says what each mutex guards and why some are held
-// together.
+// LockRank: the layer of a mutex. It says in which order one thread locks, so that builds which
+// check find threads that could deadlock. docs/explanation/thread-model.md says what each mutex
+// guards and why some are held together.
 //
 // Two threads that lock two mutexes in opposite orders deadlock only when they meet. The check
 // finds the wrong order in the first thread that takes it. FARWRITE_CHECK_LOCK_ORDER turns it on.
@@ -12,100 +12,72 @@
 
 namespace farwrite::core {
 
-// A thread that holds a mutex takes only those further down, so it never holds two of one rank.
-// User code runs inside kNotificationMode and may wait on another channel, so a thread may hold
-// several of that rank.
+// From the outermost layer to the innermost. A thread that holds a mutex takes only those of ranks
+// further down, and of the same rank only those of a lower level.
 enum class LockRank : std::uint8_t {
-  // Notifications of the user, and tensors.
-  kNotificationMode,
-  kTensorSender,
-  kTensorOffer,
-  kTensorPort,
-  kTensorEngine,
-
-  // Devices and channels.
+  // Held while user code runs, which may use another channel.
+  kUserCode,
+  // What uses the library as programs do: src/python, src/grpc, src/tensorflow. In the last two the
+  // check knows only their own mutexes, because they are built apart from the library.
+  kProgram,
+  kBox,
+  kStream,
+  kTransfer,
+  // Devices and channels, where calls begin.
   kDevice,
-  kRegionRevocation,
-  kRemoteRegionReach,
-  kNotificationLoop,
-  kControlRequests,
-  kLandingMemory,
-
-  // Fabrics; an arena that grows registers its segment with them.
-  kNotifiedWrites,
+  // An arena that grows registers its new segment with all fabrics.
   kArenaGrowth,
-  kTcpListener,
-  kLobby,
-  kShmFabric,
-  kShmSending,
-  kShmReason,
-  kShmGrants,
-  kShmSegments,
-  kTcpExports,
-  kTcpLanding,
-  kTcpRequests,
-  kTcpGrants,
-  kTcpSending,
-  kVerbsConnectRequests,
-  kVerbsEvents,
-  kVerbsUsers,
-  kVerbsLanding,
-  kVerbsGrants,
-  kVerbsImports,
-  kVerbsQueue,
-  kVerbsShutting,
-  kVerbsLane,
-  kVerbsSending,
-  kVerbsEnd,
-  kVerbsSegments,
-  kVerbsOnDemand,
-  kLinkFlush,
+  kShm,
+  kTcp,
+  kVerbs,
+  // What the fabrics share.
+  kFabric,
+  // The tables and queues of devices and channels, into which the fabrics deliver.
+  kDeviceTables,
+  kMemory,
+  kGpu,
+  kCore,
+};
 
-  // Devices and channels.
-  kSegmentKeys,
-  kRegionTable,
-  kNameTable,
-  kChannelLife,
-  kPendingOperations,
-  kLeaseTable,
-  kRemoteLeases,
-  kOpenedRegions,
-  kNotificationQueue,
-  kPoller,
-  kControlConnection,
-  kEventLoop,
-
-  // Memory.
-  kArenaMap,
-  kArenaCache,
-  kAddressRange,
-
-  // GPUs.
-  kGpus,
-  kGpuDriver,
-  kGpuStreams,
-  kGpuCopies,
-
-  // Not checked.
-  kNone,
+// Whether a thread may hold several mutexes of one rank and level.
+enum class Siblings : std::uint8_t {
+  kNever,
+  kByAddress,  // the one of the lower address is taken first
+  kAnyOrder,   // the check does not look at their order
 };
 
 // The base of what has a rank, empty in builds that do not check.
+//
+// Most mutexes have level 0: under them a thread takes none of their own rank. One of level 1 may
+// be held while those of level 0 are taken, and so on up to level 7.
 class Ranked {
  public:
 #ifdef FARWRITE_CHECK_LOCK_ORDER
-  explicit constexpr Ranked(LockRank rank = LockRank::kNone) : rank_(rank) {}
+  explicit constexpr Ranked(LockRank rank, int level = 0, Siblings siblings = Siblings::kNever,
+                            const char* file = __builtin_FILE(), int line = __builtin_LINE())
+      : file_(file),
+        line_(line),
+        place_(static_cast<std::uint8_t>(static_cast<int>(rank) * kLevels + kLevels - 1 - level)),
+        siblings_(siblings) {}
 
  protected:
-  // Aborts, and names both ranks, when this thread holds one of `rank_` or of a later rank.
+  // Aborts, and names both mutexes, when this thread holds one that comes later.
   void before_lock() const;
   void locked() const;
   void before_unlock() const;
 
  private:
-  LockRank rank_;
+  static constexpr int kLevels = 8;
+
+  bool may_follow(const Ranked& held) const;
+
+  const char* file_;  // of the line that makes the mutex: of a field, its class's or constructor's
+  int line_;
+  std::uint8_t place_;  // in the order of all ranks and levels
+  Siblings siblings_;
 #else
-  explicit constexpr Ranked(LockRank /*rank*/ = LockRank::kNone) {}
+  explicit constexpr Ranked(LockRank /*rank*/, int /*level*/ = 0,
+                            Siblings /*siblings*/ = Siblings::kNever) {}
 
  protected:
   void before_lock() const {}

@@ -85,7 +85,7 @@ class TlsStream final : public ByteStream {
   const std::uint64_t records_per_key_;
 
   // OpenSSL's object is for one thread at a time. A leaf: nothing is called with it held.
-  mutable Mutex mutex_;
+  mutable Mutex mutex_{LockRank::kCore};
   ssl_st* ssl_ FW_GUARDED_BY(mutex_) = nullptr;
   bio_st* in_ FW_GUARDED_BY(mutex_) = nullptr;     // records for OpenSSL, whole ones; owned by ssl_
   bio_st* out_ FW_GUARDED_BY(mutex_) = nullptr;    // records of OpenSSL; owned by ssl_

@@ -86,12 +86,12 @@ class Recorder {
 
  private:
   const std::uint64_t generation_;
-  Mutex mutex_;
+  Mutex mutex_{LockRank::kCore, 1};
   std::deque<TraceRing> rings_ FW_GUARDED_BY(mutex_);
   std::vector<TraceRing*> idle_ FW_GUARDED_BY(mutex_);
   std::map<std::uint32_t, std::string> thread_names_ FW_GUARDED_BY(mutex_);
   std::optional<std::uint64_t> written_ FW_GUARDED_BY(mutex_);
-  Mutex writing_;  // one file at a time
+  Mutex writing_{LockRank::kCore, 2};  // one file at a time
 };
 
 std::atomic<Recorder*> the_recorder{nullptr};

@@ -41,7 +41,7 @@ class TraceRing {
   std::uint32_t number_of(std::string_view peer) FW_REQUIRES(mutex_);
 
   const std::size_t capacity_;
-  mutable Mutex mutex_;
+  mutable Mutex mutex_{LockRank::kCore};
   std::vector<KeptEvent> events_ FW_GUARDED_BY(mutex_);
   std::vector<std::string> peers_ FW_GUARDED_BY(mutex_);
   std::uint64_t added_ FW_GUARDED_BY(mutex_) = 0;

@@ -102,7 +102,7 @@ class ChannelLife {
   template <typename Holds>
   bool wait(core::Deadline deadline, Holds holds) FW_REQUIRES(mutex_) FW_NO_THREAD_SAFETY_ANALYSIS;
 
-  mutable core::Mutex mutex_{core::LockRank::kChannelLife};
+  mutable core::Mutex mutex_{core::LockRank::kDeviceTables};
   core::CondVar changed_;
   // What is atomic changes under the mutex, and is read without it.
   std::atomic<PeerState> peer_state_{PeerState::kAlive};

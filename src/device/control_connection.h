@@ -56,7 +56,7 @@ class ControlConnection {
   const OnEnd on_end_;
   FrameSplitter splitter_;  // loop's thread only
 
-  core::Mutex mutex_{core::LockRank::kControlConnection};
+  core::Mutex mutex_{core::LockRank::kDeviceTables};
   std::unique_ptr<core::ByteStream> stream_ FW_GUARDED_BY(mutex_);  // null once closed
   std::vector<std::byte> outgoing_ FW_GUARDED_BY(mutex_);
   bool sending_ended_ FW_GUARDED_BY(mutex_) = false;

@@ -34,7 +34,7 @@ class ControlRequests {
 
  private:
   std::atomic<std::uint64_t> next_{1};
-  core::Mutex mutex_{core::LockRank::kControlRequests};
+  core::Mutex mutex_{core::LockRank::kDevice};
   core::CondVar changed_;
   std::map<std::uint64_t, std::optional<ReplyMessage>> waiting_ FW_GUARDED_BY(mutex_);  // by number
 };

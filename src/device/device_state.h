@@ -144,7 +144,7 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   const std::shared_ptr<memory::Quota> receive_quota_;
   memory::NumaPlacement placement_;
   std::shared_ptr<memory::Arena> arena_;
-  core::SharedMutex keys_mutex_{core::LockRank::kSegmentKeys};
+  core::SharedMutex keys_mutex_{core::LockRank::kDeviceTables};
   std::map<std::uint32_t, std::vector<FabricKey>> segment_keys_ FW_GUARDED_BY(keys_mutex_);
 
   LocalIdentity identity_;  // without a token: see identity_at()

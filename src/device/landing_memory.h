@@ -73,7 +73,7 @@ class LandingMemory {
   const ChannelLink& link_;
   const std::string& peer_name_;
   // Held while the link is asked about the quarantine; never while the arena works.
-  mutable core::Mutex mutex_{core::LockRank::kLandingMemory};
+  mutable core::Mutex mutex_{core::LockRank::kDevice};
   std::shared_ptr<memory::Arena> arena_ FW_GUARDED_BY(mutex_);  // once made, the same until the end
   std::map<std::uint64_t, std::weak_ptr<RegionState>> regions_ FW_GUARDED_BY(mutex_);
   std::vector<Quarantined> quarantined_ FW_GUARDED_BY(mutex_);

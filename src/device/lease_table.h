@@ -70,7 +70,7 @@ class LeaseTable {
 
   bool remembers_ranges_ = false;
   memory::Quota quota_;
-  mutable core::Mutex mutex_{core::LockRank::kLeaseTable};
+  mutable core::Mutex mutex_{core::LockRank::kDeviceTables};
   bool closed_ FW_GUARDED_BY(mutex_) = false;
   std::uint64_t last_ FW_GUARDED_BY(mutex_) = 0;  // never reused
   std::uint64_t granted_ FW_GUARDED_BY(mutex_) = 0;

@@ -17,7 +17,7 @@ namespace farwrite::device {
 // change may wait for a slow handler, and the delivery must not. Thread-safe.
 class FW_CAPABILITY ModeLock : core::Ranked {
  public:
-  ModeLock() : Ranked(core::LockRank::kNotificationMode) {}
+  ModeLock() : Ranked(core::LockRank::kUserCode, 0, core::Siblings::kAnyOrder) {}
 
   void lock_shared() FW_ACQUIRE_SHARED() {
     before_lock();

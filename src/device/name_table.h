@@ -32,7 +32,7 @@ class NameTable {
   void clear();
 
  private:
-  mutable core::Mutex mutex_{core::LockRank::kNameTable};
+  mutable core::Mutex mutex_{core::LockRank::kDeviceTables};
   std::map<std::string, PublishedRegion, std::less<>> regions_ FW_GUARDED_BY(mutex_);
 };
 

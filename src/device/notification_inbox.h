@@ -139,7 +139,7 @@ class NotificationInbox final : public fabric::EventSink {
   std::function<void(Notification)> handler_ FW_GUARDED_BY(mode_);
   std::atomic<bool> has_handler_{false};
 
-  core::Mutex mutex_{core::LockRank::kNotificationQueue};
+  core::Mutex mutex_{core::LockRank::kDeviceTables};
   core::CondVar changed_;
   std::deque<Notification> queue_ FW_GUARDED_BY(mutex_);
   std::uint64_t alarms_ FW_GUARDED_BY(mutex_) = 0;  // wake_all() calls
@@ -155,8 +155,8 @@ class NotificationInbox final : public fabric::EventSink {
   std::atomic<bool> sleeping_{false};
   core::UniqueFd wake_;  // an eventfd, for what no doorbell announces
 
-  core::Mutex loop_mutex_{core::LockRank::kNotificationLoop};  // guards what an event loop waits on
-  core::UniqueFd loop_ FW_GUARDED_BY(loop_mutex_);  // an epoll of loop_wake_ and the doorbells
+  core::Mutex loop_mutex_{core::LockRank::kDevice};  // guards what an event loop waits on
+  core::UniqueFd loop_ FW_GUARDED_BY(loop_mutex_);   // an epoll of loop_wake_ and the doorbells
   core::UniqueFd
       loop_wake_;  // made before armed_; unlike wake_, threads that block never silence it
   std::vector<pollfd> loop_bells_ FW_GUARDED_BY(loop_mutex_);  // in it, behind loop_wake_

@@ -31,7 +31,7 @@ class PendingOperations {
     std::size_t prune_at = 64;
   };
 
-  mutable core::Mutex mutex_{core::LockRank::kPendingOperations};
+  mutable core::Mutex mutex_{core::LockRank::kDeviceTables};
   CompletionList operations_ FW_GUARDED_BY(mutex_);
   CompletionList reads_ FW_GUARDED_BY(mutex_);
 };

@@ -81,7 +81,7 @@ class Poller {
   const core::ForkGuard fork_guard_;
   const core::UniqueFd wake_;
 
-  core::Mutex mutex_{core::LockRank::kPoller};
+  core::Mutex mutex_{core::LockRank::kDeviceTables};
   std::vector<std::shared_ptr<PolledLane>> lanes_ FW_GUARDED_BY(mutex_);
   bool stopping_ FW_GUARDED_BY(mutex_) = false;
   // remove() stores removed_ and reads served_; begin() stores served_ and reads removed_.

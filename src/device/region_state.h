@@ -30,7 +30,7 @@ class RegionTable {
  private:
   // Neighbouring ids lie in different shards, so that threads which allocate rarely meet.
   struct alignas(64) RegionShard {
-    mutable core::Mutex mutex{core::LockRank::kRegionTable};
+    mutable core::Mutex mutex{core::LockRank::kDeviceTables};
     std::unordered_map<std::uint64_t, std::weak_ptr<RegionState>> regions FW_GUARDED_BY(mutex);
   };
   RegionShard& shard(std::uint64_t id) { return shards_[id % shards_.size()]; }
@@ -75,7 +75,7 @@ class RegionState {
   const core::ForkGuard fork_guard_;
   std::atomic<bool> closed_{false};
   // A key is the fabric's to reuse once it is revoked, so it is revoked once.
-  core::Mutex revoke_mutex_{core::LockRank::kRegionRevocation};
+  core::Mutex revoke_mutex_{core::LockRank::kDevice};
   std::atomic<bool> revoked_{false};
 };
 

@@ -32,7 +32,7 @@ class RemoteLeases {
   std::uint64_t held() const;
 
  private:
-  mutable core::Mutex mutex_{core::LockRank::kRemoteLeases};
+  mutable core::Mutex mutex_{core::LockRank::kDeviceTables};
   std::uint64_t held_ FW_GUARDED_BY(mutex_) = 0;
   bool ended_ FW_GUARDED_BY(mutex_) = false;
   std::vector<std::uint64_t> dropped_ FW_GUARDED_BY(mutex_);  // that the peer has not been told of

@@ -67,7 +67,7 @@ class RemoteRegionState {
   std::atomic<Use> use_{Use::kHeld};
   const std::uint64_t made_ = memory::ForkedReaders::stamp();
   const Status taken_back_;
-  core::Mutex reaching_{core::LockRank::kRemoteRegionReach};
+  core::Mutex reaching_{core::LockRank::kDevice};
   std::shared_ptr<fabric::RemoteWindow> window_;  // fixed once reached_
   std::atomic<bool> reached_;
 };
@@ -81,7 +81,7 @@ class OpenedRegions {
   std::vector<std::uint64_t> take_unused_leases();
 
  private:
-  core::Mutex mutex_{core::LockRank::kOpenedRegions};
+  core::Mutex mutex_{core::LockRank::kDeviceTables};
   std::unordered_set<RemoteRegionState*> regions_ FW_GUARDED_BY(mutex_);
 };
 

@@ -40,7 +40,7 @@ class LinkFlush {
   }
 
  private:
-  core::Mutex mutex_{core::LockRank::kLinkFlush};
+  core::Mutex mutex_{core::LockRank::kFabric};
   std::size_t unanswered_ FW_GUARDED_BY(mutex_) =
       1;  // of() itself, until every lane has been asked
   Status first_failure_ FW_GUARDED_BY(mutex_);

@@ -69,7 +69,7 @@ class Lobby {
   const LobbyRules rules_;
   core::EventLoop::TimerId timer_ = 0;
 
-  core::Mutex mutex_{core::LockRank::kLobby};
+  core::Mutex mutex_{core::LockRank::kFabric};
   core::CondVar arrived_;
   std::list<PendingConnection> pending_ FW_GUARDED_BY(mutex_);  // oldest first
   std::int64_t turned_away_at_ FW_GUARDED_BY(mutex_) = -1;      // the last time

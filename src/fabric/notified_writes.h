@@ -65,7 +65,7 @@ class NotifiedWrites : public std::enable_shared_from_this<NotifiedWrites> {
   };
   struct LaneOutbox {
     LaneOutbox(std::string_view fabric, const std::string& peer) : outbox(fabric, peer) {}
-    core::Mutex mutex{core::LockRank::kNotifiedWrites};
+    core::Mutex mutex{core::LockRank::kFabric};
     Outbox<std::shared_ptr<DeferredNotification>> outbox FW_GUARDED_BY(mutex);
     bool posting FW_GUARDED_BY(mutex) = false;  // a thread posts what is ready; nothing else may
   };
@@ -85,7 +85,7 @@ class NotifiedWrites : public std::enable_shared_from_this<NotifiedWrites> {
 
   const Post post_;
   std::vector<std::unique_ptr<LaneOutbox>> lanes_;
-  core::Mutex lost_mutex_;
+  core::Mutex lost_mutex_{core::LockRank::kFabric};
   Status lost_write_
       FW_GUARDED_BY(lost_mutex_);  // what a flush of ours was told, for the user's next flush
   std::vector<std::pair<Completion, std::shared_ptr<core::CompletionState>>> unsettled_

@@ -23,7 +23,7 @@ class CopyThread {
   CopyThread() = default;
   void loop();
 
-  core::Mutex mutex_{core::LockRank::kGpuCopies};
+  core::Mutex mutex_{core::LockRank::kGpu};
   core::CondVar changed_;
   bool running_ FW_GUARDED_BY(mutex_) = false;
   std::deque<std::function<void()>> queue_ FW_GUARDED_BY(mutex_);

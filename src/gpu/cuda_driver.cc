@@ -65,7 +65,7 @@ Result<const CudaDriver*> CudaDriver::load() {
 }
 
 Result<const CudaDriver*> CudaDriver::open() {
-  static auto* const opening = new core::Mutex(core::LockRank::kGpuDriver);
+  static auto* const opening = new core::Mutex(core::LockRank::kGpu);
   if (opened_driver.load(std::memory_order_acquire) == nullptr) {
     const core::Lock lock(*opening);
     // A failure may pass: the next call tries again.

@@ -36,7 +36,7 @@ Result<GpuUuid> uuid_of(const CudaDriver& driver, cuda::Device device) {
 }  // namespace
 
 Result<const Gpu*> Gpu::at(int ordinal) {
-  static auto* const mutex = new core::Mutex(core::LockRank::kGpus);
+  static auto* const mutex = new core::Mutex(core::LockRank::kGpu);
   static auto* const gpus = new std::map<int, const Gpu*>();
   auto driver = CudaDriver::open();
   if (!driver.ok()) return driver.status();

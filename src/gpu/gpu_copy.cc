@@ -71,7 +71,7 @@ class IdleStreams {
   }
 
  private:
-  core::Mutex mutex_{core::LockRank::kGpuStreams};
+  core::Mutex mutex_{core::LockRank::kGpu};
   std::map<int, std::vector<CopyStream>> idle_ FW_GUARDED_BY(mutex_);
 };
 

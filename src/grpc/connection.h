@@ -143,7 +143,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const std::unique_ptr<Below> below_;
   const SocketAddresses addresses_;
 
-  core::Mutex mutex_;
+  core::Mutex mutex_{core::LockRank::kProgram, 3};
   Stage stage_ FW_GUARDED_BY(mutex_) = Stage::kUndecided;
   Transport reading_ FW_GUARDED_BY(mutex_) = Transport::kTcp;
   Transport writing_ FW_GUARDED_BY(mutex_) = Transport::kTcp;

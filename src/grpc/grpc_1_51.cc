@@ -298,7 +298,7 @@ class Connections {
  private:
   static constexpr std::size_t kLeast = 64;
 
-  core::Mutex mutex_;
+  core::Mutex mutex_{core::LockRank::kProgram};
   std::vector<std::weak_ptr<Connection>> all_ FW_GUARDED_BY(mutex_);
   std::size_t tidy_at_ FW_GUARDED_BY(mutex_) = kLeast;
 };

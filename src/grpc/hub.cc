@@ -21,7 +21,7 @@ constexpr std::chrono::milliseconds kTick{5};
 constexpr std::chrono::milliseconds kUnattended{5};
 constexpr std::chrono::milliseconds kBusyFor{2};
 
-core::Mutex hub_mutex;
+core::Mutex hub_mutex{core::LockRank::kProgram, 2};
 std::atomic<Hub*> the_hub{nullptr};
 
 std::int64_t now_ns() { return std::chrono::steady_clock::now().time_since_epoch().count(); }

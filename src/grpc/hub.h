@@ -93,18 +93,18 @@ class Hub {
   std::atomic<int> covered_{0};
   Polling polling_{*this};
 
-  core::Mutex mutex_;
+  core::Mutex mutex_{core::LockRank::kProgram, 1};
   std::map<DeviceUuid, std::shared_ptr<Pair>> connected_ FW_GUARDED_BY(mutex_);
   std::map<DeviceUuid, std::shared_ptr<Pair>> accepted_ FW_GUARDED_BY(mutex_);
   std::multimap<DeviceUuid, PairWaiter> waiting_ FW_GUARDED_BY(mutex_);
   std::shared_ptr<const std::vector<std::shared_ptr<Pair>>> pairs_ FW_GUARDED_BY(mutex_);
   std::atomic<std::uint64_t> pairs_version_{1};
 
-  core::Mutex jobs_mutex_;
+  core::Mutex jobs_mutex_{core::LockRank::kProgram};
   core::CondVar jobs_changed_;
   std::deque<std::function<void()>> jobs_ FW_GUARDED_BY(jobs_mutex_);
 
-  core::Mutex keeper_mutex_;
+  core::Mutex keeper_mutex_{core::LockRank::kProgram};
   core::CondVar keeper_changed_;
   std::vector<Check> checks_ FW_GUARDED_BY(keeper_mutex_);
   bool checking_ FW_GUARDED_BY(keeper_mutex_) = false;  // a round of checks is under way

@@ -35,7 +35,7 @@ class Pair {
 
   const Channel channel_;
   stream::Streams streams_;
-  core::Mutex mutex_;
+  core::Mutex mutex_{core::LockRank::kProgram, 1};
   std::weak_ptr<void> watch_ FW_GUARDED_BY(mutex_);
 };
 

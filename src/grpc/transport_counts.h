@@ -41,7 +41,7 @@ class TransportCounts {
   std::atomic<std::uint64_t> received_bytes_{0};
   std::atomic<std::uint64_t> borrowed_bytes_{0};
 
-  mutable core::Mutex mutex_;
+  mutable core::Mutex mutex_{core::LockRank::kProgram};
   std::map<std::string, std::uint64_t> stayed_ FW_GUARDED_BY(mutex_);
   stream::Stats streams_ FW_GUARDED_BY(mutex_);
 };

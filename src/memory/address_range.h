@@ -67,7 +67,7 @@ class AddressRange {
   const std::uint64_t bytes_;
   const std::uint64_t limit_;
   const core::ForkGuard guard_;
-  mutable core::Mutex mutex_{core::LockRank::kAddressRange};
+  mutable core::Mutex mutex_{core::LockRank::kMemory};
   std::vector<bool> claimed_ FW_GUARDED_BY(mutex_);  // by 2 MiB
   std::uint64_t claimed_chunks_ FW_GUARDED_BY(mutex_) = 0;
 };

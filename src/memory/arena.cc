@@ -89,7 +89,7 @@ class Arena::Implementation {
   // segment. Order: grow_mutex_, then map_mutex_; a cache shard's lock is never held while taking
   // either.
   mutable core::Mutex grow_mutex_{core::LockRank::kArenaGrowth};
-  mutable core::Mutex map_mutex_{core::LockRank::kArenaMap};
+  mutable core::Mutex map_mutex_{core::LockRank::kMemory};
   std::atomic<std::uint64_t> used_bytes_{0};
   std::atomic<std::uint64_t> peak_used_bytes_{0};
   std::atomic<std::uint64_t> failures_{0};

@@ -17,7 +17,7 @@ constexpr std::uint64_t kWorthAThread = std::uint64_t{4} << 20;
 
 struct Releases {
   const core::ForkGuard guard;  // a child may find the mutex locked
-  core::Mutex mutex;
+  core::Mutex mutex{core::LockRank::kMemory};
   core::CondVar done;
   std::deque<std::function<void()>> waiting FW_GUARDED_BY(mutex);
   bool running FW_GUARDED_BY(mutex) = false;  // the thread

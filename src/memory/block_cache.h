@@ -59,7 +59,7 @@ class BlockCache {
   static constexpr std::size_t kMostPerBin = 64;
 
   struct alignas(128) CacheShard {
-    mutable core::Mutex mutex{core::LockRank::kArenaCache};
+    mutable core::Mutex mutex{core::LockRank::kMemory};
     std::uint64_t cached_units FW_GUARDED_BY(mutex) = 0;
     std::uint64_t limit_units FW_GUARDED_BY(mutex) = 0;
     std::uint64_t allocations FW_GUARDED_BY(mutex) = 0;

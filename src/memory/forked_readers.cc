@@ -31,7 +31,7 @@ constexpr std::size_t kMostGenerations = 64;
 // Locked from before a fork until after it, so a child finds it whole. Nothing is allocated under
 // the lock: another library's fork handlers may hold the locks of malloc by then.
 struct ForkLog {
-  core::Mutex mutex;
+  core::Mutex mutex{core::LockRank::kMemory};
   std::array<Generation, kMostGenerations> living FW_GUARDED_BY(mutex);
   std::size_t count FW_GUARDED_BY(mutex) = 0;
   std::uint64_t ended FW_GUARDED_BY(mutex) = 0;

@@ -55,7 +55,7 @@ class HeldBack {
     std::uint64_t given_up = 0;  // the newest fork then
   };
 
-  core::Mutex mutex_;
+  core::Mutex mutex_{core::LockRank::kMemory, 1};
   std::vector<HeldThing> held_ FW_GUARDED_BY(mutex_);
   std::uint64_t ended_ FW_GUARDED_BY(mutex_) = 0;    // ForkedReaders::refresh() at the last look
   std::size_t looked_at_ FW_GUARDED_BY(mutex_) = 0;  // of held_, then

@@ -17,7 +17,7 @@ namespace {
 
 // Locked from before a fork until after it. Nothing is allocated under it: see ForkedReaders.
 struct MappingList {
-  core::Mutex mutex;
+  core::Mutex mutex{core::LockRank::kMemory, 1};
   InheritedMapping* first FW_GUARDED_BY(mutex) = nullptr;
 };
 constinit MappingList list;

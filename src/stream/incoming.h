@@ -77,7 +77,7 @@ class Incoming : public std::enable_shared_from_this<Incoming> {
   const std::shared_ptr<std::atomic<std::uint64_t>> held_ =
       std::make_shared<std::atomic<std::uint64_t>>(0);
 
-  mutable core::Mutex mutex_;
+  mutable core::Mutex mutex_{core::LockRank::kStream};
   std::deque<std::shared_ptr<ReadyBytes>> pieces_ FW_GUARDED_BY(mutex_);
   std::deque<DeferredFrame> deferred_ FW_GUARDED_BY(mutex_);
   std::uint64_t unread_ FW_GUARDED_BY(mutex_) = 0;         // bytes of pieces_

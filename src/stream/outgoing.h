@@ -86,7 +86,7 @@ class Outgoing : public std::enable_shared_from_this<Outgoing> {
   const Options options_;
   OneAtATime pumping_;
 
-  mutable core::Mutex mutex_;
+  mutable core::Mutex mutex_{core::LockRank::kStream};
   std::deque<Slice> waiting_ FW_GUARDED_BY(mutex_);
   std::deque<Write> writes_ FW_GUARDED_BY(mutex_);
   std::uint64_t written_ FW_GUARDED_BY(mutex_) = 0;

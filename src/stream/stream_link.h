@@ -70,7 +70,7 @@ class StreamLink {
  private:
   // Outlives the link if the link goes in one of the jobs.
   struct Jobs {
-    core::Mutex mutex;
+    core::Mutex mutex{core::LockRank::kStream};
     core::CondVar changed;
     std::deque<std::function<void()>> queue FW_GUARDED_BY(mutex);
     bool stopping FW_GUARDED_BY(mutex) = false;

@@ -38,8 +38,8 @@ class StreamProbe {
   std::uint64_t next_number();
 
   const std::shared_ptr<StreamLink> link_;
-  core::Mutex tuning_;
-  core::Mutex mutex_;
+  core::Mutex tuning_{core::LockRank::kStream, 1};
+  core::Mutex mutex_{core::LockRank::kStream};
   core::CondVar changed_;
   std::uint64_t number_ FW_GUARDED_BY(mutex_) = 0;
   std::uint64_t answered_ FW_GUARDED_BY(mutex_) = 0;

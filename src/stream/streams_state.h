@@ -54,7 +54,7 @@ class StreamsState : public std::enable_shared_from_this<StreamsState> {
   std::atomic<bool> polling_{false};
   std::atomic<bool> over_{false};  // ended_ is set
 
-  mutable core::Mutex mutex_;
+  mutable core::Mutex mutex_{core::LockRank::kStream};
   Options options_ FW_GUARDED_BY(mutex_);
   std::map<std::uint64_t, std::weak_ptr<StreamState>> streams_ FW_GUARDED_BY(mutex_);
   std::size_t tidy_at_ FW_GUARDED_BY(mutex_) = kLeastToTidy;

@@ -203,7 +203,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   const std::uint64_t max_message_bytes_;
   const core::ForkGuard fork_guard_;
 
-  mutable core::Mutex mutex_{core::LockRank::kTensorEngine};
+  mutable core::Mutex mutex_{core::LockRank::kTransfer};
   bool closed_ FW_GUARDED_BY(mutex_) = false;
   bool flush_is_due_ FW_GUARDED_BY(mutex_) = false;  // run_later() will flush
   LandingTable landing_ FW_GUARDED_BY(mutex_);

@@ -165,7 +165,7 @@ Result<ReceivedTensor> DynamicSlot::finish(std::chrono::nanoseconds timeout) {
 
 void keep_until_settled(const Completion& completion, std::shared_ptr<void> memory) {
   if (memory == nullptr) return;
-  static core::Mutex mutex;
+  static core::Mutex mutex{core::LockRank::kTransfer};
   static auto* const kept = new std::vector<std::pair<Completion, std::shared_ptr<void>>>();
   std::vector<std::shared_ptr<void>> free;  // goes after the lock
   const core::Lock lock(mutex);

@@ -103,8 +103,8 @@ class DynamicSlot {
   OfferRecord offer_;
   std::vector<std::byte> message_;  // that offer_.eager is in
   RemoteRegion lent_;
-  core::Mutex starting_{
-      core::LockRank::kTensorOffer};               // a reader ahead and the one whose turn it is
+  // A reader ahead and the one whose turn it is.
+  core::Mutex starting_{core::LockRank::kTransfer, 2};
   bool started_ FW_GUARDED_BY(starting_) = false;  // only finish() changes what follows from now on
   Alias alias_;
   TensorMemory memory_;

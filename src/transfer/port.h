@@ -121,7 +121,7 @@ class Port final : public EngineUser,
   std::shared_ptr<Engine> engine_;
   std::uint32_t lanes_ = 0;
   std::uint64_t peer_epoch_ = 0;
-  core::Mutex mutex_{core::LockRank::kTensorPort};
+  core::Mutex mutex_{core::LockRank::kTransfer, 1};
   core::CondVar changed_;
   bool led_ FW_GUARDED_BY(mutex_) = false;
   Status ended_ FW_GUARDED_BY(mutex_);

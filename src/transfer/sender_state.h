@@ -78,7 +78,7 @@ class SenderState {
   std::shared_ptr<PeerEdge> edge_;       // its record never changes
   std::string key_;                      // of the edge, for the engine
 
-  core::Mutex sending_{core::LockRank::kTensorSender};  // one tensor at a time, in sequence
+  core::Mutex sending_{core::LockRank::kTransfer, 2};  // one tensor at a time, in sequence
   bool closed_ FW_GUARDED_BY(sending_) = false;
   bool abandoned_ FW_GUARDED_BY(sending_) = false;
   bool all_known_ FW_GUARDED_BY(sending_) =

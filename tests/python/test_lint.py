@@ -203,8 +203,21 @@ def test_the_python_module_has_the_locks_of_the_standard_library() -> None:
 
 
 def test_a_lock_that_the_compiler_checks_is_not_refused() -> None:
-    text = "core::Mutex mutex_;  // a std::mutex\nconst core::Lock lock(mutex_, std::adopt_lock);\n"
+    text = (
+        "core::Mutex mutex_{core::LockRank::kBox};  // a std::mutex\n"
+        "const core::Lock lock(mutex_, std::adopt_lock);\n"
+    )
     assert check_locks.faults({"src/box/pin.cc": text}) == []
+
+
+def test_a_mutex_that_may_be_taken_in_any_order_is_listed_with_its_reason() -> None:
+    line = "core::Mutex mutex_{core::LockRank::kBox, 0, core::Siblings::kAnyOrder};"
+    found = check_locks.faults({"src/box/pin.cc": line})
+    assert [fault.split(" ")[:2] for fault in found] == [["src/box/pin.cc:1:", "kAnyOrder;"]]
+    for path in check_locks.UNORDERED:
+        text = (check_locks.ROOT / path).read_text()
+        assert check_locks.ANY_ORDER.search(text)
+        assert check_locks.faults({path: text}) == []
 
 
 ONE = "namespace farwrite::device {\nclass Lane {};\n}\n"

@@ -53,7 +53,7 @@ class SimulatedWorld {
   std::vector<std::shared_ptr<Connection>> connections_of(const Host& host) FW_REQUIRES(mutex_);
 
   const SimulatedOptions options_;
-  mutable core::Mutex mutex_{core::LockRank::kLinkFlush};  // a fabric's last one
+  mutable core::Mutex mutex_{core::LockRank::kFabric};
   core::CondVar paired_;
   Trace trace_ FW_GUARDED_BY(mutex_);
   std::uint64_t last_host_ FW_GUARDED_BY(mutex_) = 0;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <mutex>
 #include <shared_mutex>
+#include <string>
 #include <thread>
 
 #include "device/mode_lock.h"
@@ -18,18 +19,45 @@ class MutexDeathTest : public ::testing::Test {
  protected:
   MutexDeathTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
   Mutex first_{LockRank::kDevice};
-  Mutex last_{LockRank::kEventLoop};
+  Mutex last_{LockRank::kCore};
 };
 
 TEST_F(MutexDeathTest, AbortsAndNamesBothWhenTheOrderIsBroken) {
-  const Lock last(last_);
-  EXPECT_DEATH(first_.lock(), "holds the mutex \"event loop\" locks \"device\"");
+  const auto place = [](int line, const std::string& rank) {
+    return "tests/unit/mutex_test.cc:" + std::to_string(line) + " \\(" + rank + "\\)";
+  };
+  const int line = __LINE__;
+  Mutex first(LockRank::kBox, 2);
+  Mutex last(LockRank::kCore);
+  const Lock lock(last);
+  EXPECT_DEATH(first.lock(), "holds the mutex of " + place(line + 2, "core, level 0") +
+                                 " locks that of " + place(line + 1, "box, level 2"));
 }
 
 TEST_F(MutexDeathTest, AbortsWhenTwoOfOneRankAreTaken) {
   const Lock last(last_);
-  Mutex other(LockRank::kEventLoop);
-  EXPECT_DEATH(other.lock(), "\"event loop\" locks \"event loop\"");
+  Mutex other(LockRank::kCore);
+  EXPECT_DEATH(other.lock(), "\\(core, level 0\\) locks .* \\(core, level 0\\)");
+}
+
+TEST_F(MutexDeathTest, AbortsWhenAHigherLevelOfOneRankIsTaken) {
+  Mutex outer(LockRank::kCore, 1);
+  const Lock last(last_);
+  EXPECT_DEATH(outer.lock(), "\\(core, level 0\\) locks .* \\(core, level 1\\)");
+}
+
+TEST_F(MutexDeathTest, AbortsWhenOneIsTakenTwice) {
+  const Lock last(last_);
+  EXPECT_DEATH(last_.lock(), "lock order");
+}
+
+TEST_F(MutexDeathTest, AbortsWhenTheHigherAddressIsTakenFirst) {
+  struct Pair {
+    Mutex low{LockRank::kBox, 1, Siblings::kByAddress};
+    Mutex high{LockRank::kBox, 1, Siblings::kByAddress};
+  } pair;
+  const Lock lock(pair.high);
+  EXPECT_DEATH(pair.low.lock(), "\\(box, level 1\\) locks .* \\(box, level 1\\)");
 }
 
 TEST_F(MutexDeathTest, ChecksWhoTries) {
@@ -38,23 +66,22 @@ TEST_F(MutexDeathTest, ChecksWhoTries) {
 }
 
 TEST_F(MutexDeathTest, ChecksReadersOfSharedMutexes) {
-  SharedMutex shared(LockRank::kSegmentKeys);
+  SharedMutex shared(LockRank::kDeviceTables);
   const Lock last(last_);
-  EXPECT_DEATH(shared.lock_shared(), "\"event loop\" locks \"segment keys\"");
+  EXPECT_DEATH(shared.lock_shared(), "\\(core, .* \\(device tables, ");
 }
 
 TEST_F(MutexDeathTest, RemembersWhatIsStillHeldInWhateverOrderLocksAreReleased) {
   Lock first(first_);
   const Lock last(last_);
   first.unlock();
-  EXPECT_DEATH(first_.lock(), "\"event loop\" locks \"device\"");
+  EXPECT_DEATH(first_.lock(), "\\(core, .* \\(device, ");
 }
 
 TEST_F(MutexDeathTest, ChecksAWaitWithADeadline) {
   device::ModeLock mode;
   const Lock last(last_);
-  EXPECT_DEATH((void)mode.lock_until(Deadline::after({})),
-               "\"event loop\" locks \"notification mode\"");
+  EXPECT_DEATH((void)mode.lock_until(Deadline::after({})), "\\(core, .* \\(user code, ");
 }
 
 TEST_F(MutexDeathTest, ChecksWhatAWaitTakesAgain) {
@@ -62,7 +89,7 @@ TEST_F(MutexDeathTest, ChecksWhatAWaitTakesAgain) {
   const Lock first(first_);
   changed.wait_for(first_, std::chrono::milliseconds(1));
   Mutex other(LockRank::kDevice);
-  EXPECT_DEATH(other.lock(), "\"device\" locks \"device\"");
+  EXPECT_DEATH(other.lock(), "\\(device, .* \\(device, ");
 }
 
 #else
@@ -77,13 +104,31 @@ TEST(Mutex, IsAsLargeAsTheLibrarysInBuildsThatDoNotCheck) {
 
 TEST(Mutex, MayBeTakenInOrderAndAgain) {
   Mutex first(LockRank::kDevice);
-  Mutex last(LockRank::kEventLoop);
+  Mutex last(LockRank::kCore);
   for (int round = 0; round < 2; ++round) {
     const Lock outer(first);
     const Lock inner(last);
   }
   EXPECT_TRUE(first.try_lock());
   first.unlock();
+}
+
+TEST(Mutex, MayBeTakenFromLevelToLevel) {
+  Mutex outer(LockRank::kBox, 2);
+  Mutex middle(LockRank::kBox, 1);
+  Mutex inner(LockRank::kBox);
+  const Lock first(outer);
+  const Lock second(middle);
+  const Lock third(inner);
+}
+
+TEST(Mutex, MayBeTakenInTheOrderOfAddresses) {
+  struct Pair {
+    Mutex low{LockRank::kBox, 1, Siblings::kByAddress};
+    Mutex high{LockRank::kBox, 1, Siblings::kByAddress};
+  } pair;
+  const Lock low(pair.low);
+  const Lock high(pair.high);
 }
 
 TEST(Mutex, MayNestWhereUserCodeRuns) {
@@ -105,12 +150,12 @@ TEST(Mutex, MayBeTakenUntilADeadline) {
   EXPECT_TRUE(lock_until(mutex, Deadline::after({})));
   std::thread([&] { EXPECT_FALSE(lock_until(mutex, Deadline::after({}))); }).join();
   mutex.unlock();
-  Mutex last(LockRank::kEventLoop);
+  Mutex last(LockRank::kCore);
   const Lock lock(last);  // nothing before it is held any more
 }
 
 TEST(Mutex, IsReleasedBetweenUnlockAndLock) {
-  Mutex mutex;
+  Mutex mutex(LockRank::kDevice);
   Lock lock(mutex);
   const auto others_may = [&] {
     bool may = false;
@@ -133,7 +178,7 @@ TEST(Mutex, IsReleasedBetweenUnlockAndLock) {
 }
 
 TEST(SharedMutex, LetsReadersInTogetherAndAWriterAlone) {
-  SharedMutex mutex;
+  SharedMutex mutex(LockRank::kDevice);
   const auto another_reads = [&] {
     bool read = false;
     std::thread reader([&] {

@@ -65,7 +65,7 @@ class GrantTable {
   const std::unique_ptr<RegionRange[]>
       ranges_;  // by row; without memory for it nothing is fetched early
   std::atomic<bool> peer_dead_{false};
-  mutable core::Mutex mutex_{core::LockRank::kShmGrants};
+  mutable core::Mutex mutex_{core::LockRank::kShm};
   std::uint32_t next_unused_row_ FW_GUARDED_BY(mutex_) = 0;
   std::vector<std::uint32_t> free_rows_ FW_GUARDED_BY(mutex_);
   std::unordered_map<std::uint64_t, std::uint64_t> live_

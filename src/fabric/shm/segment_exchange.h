@@ -112,7 +112,7 @@ class SegmentExchange {
   const std::shared_ptr<const void> witness_;
   std::function<void(const Status&)> on_closed_;
 
-  core::Mutex mutex_{core::LockRank::kShmSegments};
+  core::Mutex mutex_{core::LockRank::kShm};
   core::CondVar changed_;
   std::map<std::uint32_t, Import> imports_ FW_GUARDED_BY(mutex_);
   Status ended_ FW_GUARDED_BY(mutex_);

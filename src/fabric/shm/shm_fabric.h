@@ -45,7 +45,7 @@ class ShmFabric final : public Fabric {
   const core::UniqueFd listener_;
   const std::chrono::nanoseconds idle_time_;
 
-  core::Mutex mutex_{core::LockRank::kShmFabric};
+  core::Mutex mutex_{core::LockRank::kShm};
   std::vector<std::weak_ptr<memory::Segment>> exported_ FW_GUARDED_BY(mutex_);
 
   std::unique_ptr<Lobby> lobby_;

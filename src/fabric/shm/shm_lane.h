@@ -90,7 +90,7 @@ class ShmLane final : public Lane {
   ShmLink& link_;
   const std::uint32_t index_;
 
-  core::Mutex sending_{core::LockRank::kShmSending};
+  core::Mutex sending_{core::LockRank::kShm, 1};
   RingProducer producer_ FW_GUARDED_BY(sending_);
   Outbox<Unsent> outbox_ FW_GUARDED_BY(sending_);
 

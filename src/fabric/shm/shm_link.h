@@ -66,7 +66,7 @@ class ShmLink final : public Link {
 
   std::atomic<bool> poisoned_{false};
   std::atomic<bool> peer_dead_{false};
-  mutable core::Mutex reason_mutex_{core::LockRank::kShmReason};
+  mutable core::Mutex reason_mutex_{core::LockRank::kShm};
   Status reason_ FW_GUARDED_BY(reason_mutex_);
 };
 

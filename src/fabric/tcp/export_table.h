@@ -31,7 +31,7 @@ class ExportTable {
   }
 
  private:
-  mutable core::SharedMutex mutex_{core::LockRank::kTcpExports};
+  mutable core::SharedMutex mutex_{core::LockRank::kTcp};
   std::map<std::uint64_t, std::weak_ptr<memory::Segment>> segments_ FW_GUARDED_BY(mutex_);
 };
 

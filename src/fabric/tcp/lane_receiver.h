@@ -82,7 +82,7 @@ class LaneReceiver {
   std::vector<std::byte> body_;
   std::uint64_t frames_ = 0;
 
-  core::Mutex landing_{core::LockRank::kTcpLanding};
+  core::Mutex landing_{core::LockRank::kTcp, 1};
   Destination destination_ FW_GUARDED_BY(landing_);  // under landing_
   core::Counter copies_;
 };

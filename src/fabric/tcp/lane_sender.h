@@ -90,7 +90,7 @@ class LaneSender {
 
   core::ByteStream& stream_;
   const std::string peer_name_;
-  core::Mutex mutex_{core::LockRank::kTcpSending};
+  core::Mutex mutex_{core::LockRank::kTcp};
   std::deque<QueuedFrame> queue_ FW_GUARDED_BY(mutex_);
   std::atomic<std::size_t> queued_{0};
   Outbox<CreditWaiter> outbox_ FW_GUARDED_BY(mutex_);

@@ -68,7 +68,7 @@ class TcpFabric final : public Fabric {
   const std::shared_ptr<ExportTable> exports_ = std::make_shared<ExportTable>();
 
   // Both stay as make_reachable() leaves them.
-  mutable core::Mutex mutex_{core::LockRank::kTcpListener};
+  mutable core::Mutex mutex_{core::LockRank::kTcp};
   core::Listener listener_ FW_GUARDED_BY(mutex_);
   std::unique_ptr<Lobby> lobby_ FW_GUARDED_BY(mutex_);
 };

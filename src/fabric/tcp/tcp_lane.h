@@ -92,7 +92,7 @@ class TcpLane final : public Lane, private FrameHandler {
   LaneSender sender_;
   LaneReceiver receiver_;
 
-  core::Mutex requests_mutex_{core::LockRank::kTcpRequests};
+  core::Mutex requests_mutex_{core::LockRank::kTcp};
   std::uint64_t last_request_ FW_GUARDED_BY(requests_mutex_) = 0;
   std::map<std::uint64_t, PendingRead> reads_ FW_GUARDED_BY(requests_mutex_);
   std::deque<WaitingRead> waiting_reads_ FW_GUARDED_BY(requests_mutex_);

@@ -67,7 +67,7 @@ class TcpLink final : public Link {
   const std::string peer_name_;
   LinkObserver* const observer_;
   const std::shared_ptr<const ExportTable> exports_;
-  mutable core::Mutex grants_mutex_{core::LockRank::kTcpGrants};
+  mutable core::Mutex grants_mutex_{core::LockRank::kTcp};
   std::map<std::uint64_t, Grant> grants_ FW_GUARDED_BY(grants_mutex_);
   std::uint64_t last_grant_ FW_GUARDED_BY(grants_mutex_) = 0;
   std::atomic<bool> cut_{false};

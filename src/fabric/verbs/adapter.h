@@ -96,7 +96,7 @@ class Adapter {
   std::vector<std::unique_ptr<CompletionQueue>> queues_;
   std::unique_ptr<RegistrationCache> registrations_;
   std::atomic<std::uint32_t> next_queue_{0};
-  core::Mutex users_mutex_{core::LockRank::kVerbsUsers};
+  core::Mutex users_mutex_{core::LockRank::kVerbs, 4};
   std::vector<AdapterUser*> users_ FW_GUARDED_BY(users_mutex_);
   std::string failure_ FW_GUARDED_BY(users_mutex_);  // of the device; empty while it works
   LaneLimits limits_;

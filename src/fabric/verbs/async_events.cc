@@ -17,7 +17,7 @@ namespace farwrite::fabric::verbs {
 namespace {
 
 struct Listeners {
-  core::Mutex mutex{core::LockRank::kVerbsEvents};
+  core::Mutex mutex{core::LockRank::kVerbs, 5};
   std::vector<std::pair<ibv_context*, const std::function<void(const std::string&)>*>> all
       FW_GUARDED_BY(mutex);
 };

@@ -111,7 +111,7 @@ class CompletionQueue {
   ibv_context* const context_;
   const int max_entries_;
   ibv_comp_channel* channel_ = nullptr;
-  core::Mutex mutex_{core::LockRank::kVerbsQueue};
+  core::Mutex mutex_{core::LockRank::kVerbs, 3};
   std::vector<Queue> queues_ FW_GUARDED_BY(mutex_);
   std::unordered_map<std::uint32_t, QueueClient*> clients_ FW_GUARDED_BY(mutex_);
   std::uint32_t next_client_ FW_GUARDED_BY(mutex_) = 1;

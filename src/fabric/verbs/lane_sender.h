@@ -76,7 +76,7 @@ class LaneSender {
   Adapter& adapter_;
   const WorkPlace place_;
 
-  mutable core::Mutex mutex_{core::LockRank::kVerbsSending};
+  mutable core::Mutex mutex_{core::LockRank::kVerbs, 1};
   SendQueue requests_ FW_GUARDED_BY(mutex_);
   std::deque<Work> queue_ FW_GUARDED_BY(mutex_);  // what the send queue has no room for
   // What there is no credit for. A peer grants few at a time, so a burst waits here.

@@ -148,9 +148,9 @@ class RegistrationCache::State : public std::enable_shared_from_this<State> {
   const std::shared_ptr<const void> keeps_;
   const bool iwarp_;
 
-  mutable core::SharedMutex segments_lock_{core::LockRank::kVerbsSegments};
+  mutable core::SharedMutex segments_lock_{core::LockRank::kVerbs};
   std::map<std::uintptr_t, SegmentEntry> segments_ FW_GUARDED_BY(segments_lock_);
-  mutable core::Mutex on_demand_lock_{core::LockRank::kVerbsOnDemand};
+  mutable core::Mutex on_demand_lock_{core::LockRank::kVerbs};
   OnDemand on_demand_ FW_GUARDED_BY(on_demand_lock_);
   std::uint64_t longest_on_demand_ FW_GUARDED_BY(on_demand_lock_) =
       0;  // bytes; of those there have been since the map was empty

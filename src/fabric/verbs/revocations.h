@@ -51,7 +51,7 @@ class GrantedRegions {
   const std::string peer_name_;
   const std::uint32_t lanes_;
   const Ask ask_;
-  core::Mutex mutex_{core::LockRank::kVerbsGrants};
+  core::Mutex mutex_{core::LockRank::kVerbs, 3};
   core::CondVar settled_;
   std::map<std::uint64_t, RevocationStage> regions_ FW_GUARDED_BY(mutex_);
   std::deque<std::uint64_t> waiting_ FW_GUARDED_BY(mutex_);
@@ -83,7 +83,7 @@ class ImportedRegions {
   // revocations it cannot be.
   static constexpr std::size_t kRemembered = 1 << 16;
 
-  core::Mutex mutex_{core::LockRank::kVerbsImports};
+  core::Mutex mutex_{core::LockRank::kVerbs};
   std::unordered_map<std::uint64_t, std::vector<std::weak_ptr<VerbsWindow>>> windows_
       FW_GUARDED_BY(mutex_);
   std::size_t prune_at_ FW_GUARDED_BY(mutex_) = 1024;

@@ -74,7 +74,7 @@ class VerbsFabric final : public Fabric {
   rdma_cm_id* listener_ = nullptr;
   bool watched_ = false;
 
-  core::Mutex mutex_{core::LockRank::kVerbsConnectRequests};
+  core::Mutex mutex_{core::LockRank::kVerbs};
   core::CondVar arrived_;
   std::list<ConnectRequest> connect_requests_ FW_GUARDED_BY(mutex_);  // oldest first
 };

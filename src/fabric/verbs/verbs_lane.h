@@ -88,7 +88,7 @@ class VerbsLane final : public Lane, private QueueClient {
   core::UniqueFd sleep_;  // epoll: the bell, and the completion queue's channel
   HelloMessage peer_;
 
-  mutable core::Mutex mutex_{core::LockRank::kVerbsLane};
+  mutable core::Mutex mutex_{core::LockRank::kVerbs, 2};
   std::deque<ReceivedNotification> received_ FW_GUARDED_BY(mutex_);
   std::deque<ControlMessage> control_ FW_GUARDED_BY(mutex_);
   Finished finished_ FW_GUARDED_BY(mutex_);  // told by who polls this lane, with no lock held
@@ -108,7 +108,7 @@ class VerbsLane final : public Lane, private QueueClient {
   std::atomic_flag polling_ = ATOMIC_FLAG_INIT;
   std::uint32_t owed_ = 0;  // credits to give back
 
-  core::Mutex shut_mutex_{core::LockRank::kVerbsShutting};
+  core::Mutex shut_mutex_{core::LockRank::kVerbs, 2};
   std::atomic<bool> over_{false};  // shut
   std::atomic<bool> device_gone_{false};
   std::atomic<bool> told_flushed_{false};

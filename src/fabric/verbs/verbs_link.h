@@ -82,11 +82,11 @@ class VerbsLink final : public Link, public AdapterUser {
   std::unique_ptr<CmChannel> cm_;
   GrantedRegions granted_;
   ImportedRegions imported_;
-  core::Mutex landing_mutex_{core::LockRank::kVerbsLanding};
+  core::Mutex landing_mutex_{core::LockRank::kVerbs, 3};
   std::map<std::uint32_t, std::shared_ptr<memory::Segment>> landing_ FW_GUARDED_BY(landing_mutex_);
   std::atomic<std::size_t> flushed_{0};  // lanes
   std::atomic<bool> reported_{false};    // the observer has been told of the end
-  core::Mutex end_mutex_{core::LockRank::kVerbsEnd};
+  core::Mutex end_mutex_{core::LockRank::kVerbs};
   Status end_reason_ FW_GUARDED_BY(end_mutex_);  // of the first lane that failed; under end_mutex_
   bool live_ = false;
   std::vector<std::unique_ptr<VerbsLane>> lanes_;

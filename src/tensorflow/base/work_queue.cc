@@ -32,7 +32,7 @@ bool start_thread(std::function<void()> body) {
 WorkQueue& WorkQueue::of_process() {
   const pid_t process = getpid();
   if (its_process.load(std::memory_order_acquire) != process) {
-    static core::Mutex* const mutex = new core::Mutex;
+    static core::Mutex* const mutex = new core::Mutex(core::LockRank::kProgram, 1);
     const core::Lock lock(*mutex);
     if (its_process.load() != process) {
       the_queue.store(new WorkQueue);

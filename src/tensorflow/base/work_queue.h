@@ -42,17 +42,17 @@ class WorkQueue {
   // thread is on its way, it is not worth a system call to send for a second.
   bool calls_another() FW_REQUIRES(mutex_);
 
-  core::Mutex starting_;
+  core::Mutex starting_{core::LockRank::kProgram};
   int serving_ FW_GUARDED_BY(starting_) = 0;
   bool serves_later_ FW_GUARDED_BY(starting_) = false;
 
-  core::Mutex mutex_;
+  core::Mutex mutex_{core::LockRank::kProgram};
   core::CondVar ready_;
   int sleeping_ FW_GUARDED_BY(mutex_) = 0;
   bool waking_ FW_GUARDED_BY(mutex_) = false;  // a sleeper has been called and is not there yet
   std::deque<std::function<void()>> queue_ FW_GUARDED_BY(mutex_);
 
-  core::Mutex later_mutex_;
+  core::Mutex later_mutex_{core::LockRank::kProgram};
   core::CondVar sooner_;
   std::multimap<std::chrono::steady_clock::time_point, std::function<void()>> later_
       FW_GUARDED_BY(later_mutex_);

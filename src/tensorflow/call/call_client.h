@@ -61,7 +61,7 @@ class CallClient {
   static void end_soon(CallRef call, absl::Status status);
 
   fw_device* const device_;
-  core::Mutex mutex_;
+  core::Mutex mutex_{core::LockRank::kProgram, 1};
   Number last_ FW_GUARDED_BY(mutex_) = 0;
   std::unordered_map<Number, CallRef> calls_ FW_GUARDED_BY(mutex_);
 };

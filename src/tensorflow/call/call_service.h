@@ -72,7 +72,7 @@ class CallService {
 
   fw_device* const device_;
   std::map<Method, CallHandler*> handlers_;
-  core::Mutex mutex_;
+  core::Mutex mutex_{core::LockRank::kProgram, 1};
   std::map<Key, CallRef> calls_ FW_GUARDED_BY(mutex_);
 };
 

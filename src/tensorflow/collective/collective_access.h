@@ -62,7 +62,7 @@ class CollectiveAccess final : public tensorflow::CollectiveRemoteAccessDistribu
 
   RendezvousMgr* const rendezvous_;
   const std::shared_ptr<tensorflow::WorkerCacheInterface> cache_;
-  core::Mutex mutex_;
+  core::Mutex mutex_{core::LockRank::kProgram};
   std::set<std::string> senders_ FW_GUARDED_BY(mutex_);  // tasks that something was awaited from
 };
 

@@ -51,7 +51,7 @@ class CollectiveCall : public std::enable_shared_from_this<CollectiveCall> {
 
   std::atomic<bool> settled_{false};
   tensorflow::StatusCallback done_;
-  core::Mutex mutex_;
+  core::Mutex mutex_{core::LockRank::kProgram, 2};
   std::array<CancellationHook, 2> watches_ FW_GUARDED_BY(mutex_);
 };
 

@@ -49,7 +49,7 @@ class CollectivePost final : public CollectiveCall {
   PushMessage message_;
   const std::string key_;
   const ByStock by_stock_;
-  core::Mutex mutex_;                                           // orders push and withdrawal
+  core::Mutex mutex_{core::LockRank::kProgram, 3};              // orders push and withdrawal
   tensorflow::Tensor tensor_ FW_GUARDED_BY(mutex_);             // gone once it has ended
   std::shared_ptr<PeerProcess> process_ FW_GUARDED_BY(mutex_);  // whom it was pushed to
 };

@@ -63,7 +63,7 @@ class CollectiveReceive final : public CollectiveCall, public Waiter {
   const Routes::Cache cache_;
   const std::string task_;
   std::shared_ptr<Route> route_;
-  core::Mutex mutex_;
+  core::Mutex mutex_{core::LockRank::kProgram, 2};
   tensorflow::Tensor destination_ FW_GUARDED_BY(mutex_);  // gone once it has ended
 };
 

@@ -50,7 +50,7 @@ class ControlService final : public CallHandler {
 
   CallService& calls_;
   tensorflow::UnboundedWorkQueue blocking_;
-  core::Mutex mutex_;
+  core::Mutex mutex_{core::LockRank::kProgram, 1};
   std::unordered_map<std::uint64_t, ControlledServer> servers_ FW_GUARDED_BY(mutex_);
   std::map<Key, StreamRef> streams_ FW_GUARDED_BY(mutex_);
 };

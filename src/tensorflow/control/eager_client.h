@@ -80,7 +80,7 @@ class EagerClient final : public tensorflow::eager::EagerClient {
   const std::shared_ptr<const ControlCluster> cluster_;
   const std::string task_;
   const Stock stock_;
-  core::Mutex mutex_;
+  core::Mutex mutex_{core::LockRank::kProgram};
   std::unordered_map<Context, std::shared_ptr<EnqueueStream>> streams_ FW_GUARDED_BY(mutex_);
 };
 
@@ -98,7 +98,7 @@ class EagerClientCache final : public tensorflow::eager::EagerClientCache {
  private:
   const std::shared_ptr<const ControlCluster> cluster_;
   const std::unique_ptr<tensorflow::eager::EagerClientCache> stock_;
-  core::Mutex mutex_;
+  core::Mutex mutex_{core::LockRank::kProgram, 4};
   std::unordered_map<std::string, tensorflow::core::RefCountPtr<EagerClient>> clients_
       FW_GUARDED_BY(mutex_);
 };

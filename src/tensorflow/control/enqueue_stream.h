@@ -75,7 +75,7 @@ class EnqueueStream : public std::enable_shared_from_this<EnqueueStream> {
   const std::shared_ptr<const ControlCluster> cluster_;
   const std::string task_;
   const tensorflow::core::RefCountPtr<tensorflow::eager::EagerClient> stock_;
-  core::Mutex mutex_;
+  core::Mutex mutex_{core::LockRank::kProgram, 2};
   Carrier way_ FW_GUARDED_BY(mutex_) = Carrier::kUndecided;
   Callee callee_ FW_GUARDED_BY(mutex_);
   Number number_ FW_GUARDED_BY(mutex_) = 0;  // of the stream over Farwrite; 0: none

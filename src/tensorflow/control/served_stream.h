@@ -45,7 +45,7 @@ class ServedStream : public std::enable_shared_from_this<ServedStream> {
   const Answer answer_;
   const Schedule schedule_;
   const std::uint64_t executor_;
-  core::Mutex mutex_;
+  core::Mutex mutex_{core::LockRank::kProgram};
   std::deque<QueuedCall> queue_ FW_GUARDED_BY(mutex_);
   std::uint64_t next_ FW_GUARDED_BY(mutex_) = 0;
   bool running_ FW_GUARDED_BY(mutex_) = false;

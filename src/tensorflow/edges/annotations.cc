@@ -13,7 +13,7 @@ namespace tf = ::tensorflow;
 constexpr std::size_t kMaxRemembered = 16'384;
 
 struct AnnotationStore {
-  core::Mutex mutex;
+  core::Mutex mutex{core::LockRank::kProgram};
   std::unordered_map<std::string, Annotation> annotations
       FW_GUARDED_BY(mutex);  // by function, node and output
   std::unordered_map<std::string, tf::PartialTensorShape> placeholders FW_GUARDED_BY(mutex);

@@ -161,7 +161,7 @@ std::string join_key(std::string_view name, std::string_view instance) {
 }
 
 struct Edges::Table {
-  mutable core::SharedMutex mutex;
+  mutable core::SharedMutex mutex{core::LockRank::kProgram};
   std::unordered_map<std::string, std::shared_ptr<Edge>> edges FW_GUARDED_BY(mutex);
   std::deque<std::string> observed
       FW_GUARDED_BY(mutex);  // oldest first; a graph may have named some of them since

@@ -111,7 +111,7 @@ class Edge {
   std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(Way::kCount)> ways_{};
   std::atomic<std::uint64_t> last_bytes_{0};
   std::atomic<std::uint64_t> bytes_{0};
-  mutable core::Mutex mutex_;
+  mutable core::Mutex mutex_{core::LockRank::kProgram};
   EdgeAccount account_ FW_GUARDED_BY(mutex_);
 };
 

@@ -87,7 +87,7 @@ class AllocationSites {
   std::atomic<std::uint64_t> since_news_{0};  // allocations
   const bool for_ever_;                       // FARWRITE_TF_TRACING=always
   Tables* const tables_;
-  core::Mutex mutex_;
+  core::Mutex mutex_{core::LockRank::kProgram};
   std::array<std::int64_t, 16> recent_ FW_GUARDED_BY(mutex_){};  // steps
   std::uint64_t steps_ FW_GUARDED_BY(mutex_) = 0;
   std::uint64_t news_ FW_GUARDED_BY(mutex_) = 0;  // at this number of steps

@@ -15,7 +15,7 @@ namespace tf = ::tensorflow;
 
 // Buffers that have been copied.
 struct CopiedBuffers {
-  core::Mutex mutex;
+  core::Mutex mutex{core::LockRank::kProgram, 1};
   std::unordered_set<ReceivedBuffer*> buffers FW_GUARDED_BY(mutex);
 };
 

@@ -65,8 +65,9 @@ class ReceivedBuffer : public tensorflow::TensorBuffer {
   const bool writable_;
   std::atomic<bool> copied_{false};
   // Held while bytes are copied: another edge that sends the tensor meanwhile waits for its copy.
-  core::Mutex copying_;
-  core::Mutex mutex_;  // after copying_ and that of all buffers with copies
+  core::Mutex copying_{core::LockRank::kProgram, 2};
+  // Under copying_ and that of all buffers with copies.
+  core::Mutex mutex_{core::LockRank::kProgram};
   std::vector<StagedPart> parts_
       FW_GUARDED_BY(mutex_);  // the oldest first; together no larger than the buffer
 };

@@ -126,14 +126,14 @@ class PeerProcess : public std::enable_shared_from_this<PeerProcess> {
   const bool maps_;
   const std::uint64_t max_message_bytes_;
   std::atomic<bool> ended_{false};
-  mutable core::Mutex mutex_;
+  mutable core::Mutex mutex_{core::LockRank::kProgram};
   Channel channel_ FW_GUARDED_BY(mutex_);
   const std::shared_ptr<Backlog> backlog_ = std::make_shared<Backlog>();
   std::atomic<bool> held_{false};  // the peer holds this process
   std::atomic<bool> waits_{false};
-  core::Mutex waiting_mutex_;
+  core::Mutex waiting_mutex_{core::LockRank::kProgram};
   std::vector<std::string> waiting_ FW_GUARDED_BY(waiting_mutex_);
-  core::Mutex work_mutex_;
+  core::Mutex work_mutex_{core::LockRank::kProgram};
   std::deque<std::function<void()>> work_ FW_GUARDED_BY(work_mutex_);
   bool works_ FW_GUARDED_BY(work_mutex_) = false;
 };

@@ -101,7 +101,7 @@ class Peers {
   const Receivers receivers_;
   const bool fabric_is_forced_;
   fw_identity own_{};
-  mutable core::Mutex mutex_;
+  mutable core::Mutex mutex_{core::LockRank::kProgram};
   std::uint64_t attempts_ FW_GUARDED_BY(mutex_) = 0;
   std::map<ProcessId, MetPeer> met_ FW_GUARDED_BY(mutex_);
   std::once_flag receipt_made_;

@@ -70,7 +70,7 @@ class Route : public std::enable_shared_from_this<Route> {
   Reach reach_;
   absl::Status failure_;
   bool refused_ = false;
-  core::Mutex mutex_;
+  core::Mutex mutex_{core::LockRank::kProgram};
   std::vector<Resolved> waiting_ FW_GUARDED_BY(mutex_);
 };
 
@@ -143,7 +143,7 @@ class Routes : public std::enable_shared_from_this<Routes> {
   Peers& peers_;
   const std::string task_;
   const std::uint64_t server_;
-  core::Mutex mutex_;
+  core::Mutex mutex_{core::LockRank::kProgram, 1};
   // By worker cache, since two sessions may mean different clusters by the same task name.
   std::map<std::pair<const void*, std::string>, Known> routes_ FW_GUARDED_BY(mutex_);
   // Of each task, by its server: clients of several clusters may have one name. The last one has

@@ -86,7 +86,7 @@ void Runtime::look_after() {
 
 absl::Status Runtime::open(const std::string& own_host, const std::string& task,
                            Runtime** runtime) {
-  static core::Mutex* const mutex = new core::Mutex;
+  static core::Mutex* const mutex = new core::Mutex(core::LockRank::kProgram, 5);
   const core::Lock lock(*mutex);
   if ((*runtime = current()) != nullptr) return absl::OkStatus();
   if (!options_status().ok()) return options_status();

@@ -180,7 +180,7 @@ class FarwriteServer final : public tf::GrpcServer {
   static thread_local bool keeping_;
   static thread_local std::shared_ptr<tf::WorkerCacheInterface> kept_;
   Runtime* const runtime_;
-  core::Mutex collectives_mutex_;
+  core::Mutex collectives_mutex_{core::LockRank::kProgram, 4};
   tf::CollectiveExecutorMgrInterface* collectives_ = nullptr;  // ours, in the worker's environment
   std::shared_ptr<tf::WorkerCacheInterface> own_cache_;        // of the server's own cluster
   std::uint64_t server_ = 0;

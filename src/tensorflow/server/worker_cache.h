@@ -42,7 +42,7 @@ class WorkerCache final : public tensorflow::WorkerCacheWrapper {
 
   const std::shared_ptr<tensorflow::WorkerCacheInterface> stock_;
   const std::shared_ptr<const ControlCluster> control_;
-  core::Mutex mutex_;
+  core::Mutex mutex_{core::LockRank::kProgram};
   int wanted_ FW_GUARDED_BY(mutex_) = 0;
 };
 

@@ -57,7 +57,7 @@ std::shared_ptr<tf::WorkerCacheInterface> one_worker(const std::string& address,
 
 MasterLink* MasterLink::to(const std::string& address, const tf::RPCOptions& options, Peers& peers,
                            StepClient& steps) {
-  static auto* const mutex = new core::Mutex;
+  static auto* const mutex = new core::Mutex(core::LockRank::kProgram, 5);
   // A forked child has peers of its own.
   static auto* const links = new std::map<std::pair<const Peers*, std::string>, MasterLink*>;
   const core::Lock lock(*mutex);

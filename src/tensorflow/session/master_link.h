@@ -47,7 +47,7 @@ class MasterLink {
   const std::string name_;
   const std::shared_ptr<tensorflow::WorkerCacheInterface> cache_;
   const std::shared_ptr<Routes> routes_;
-  core::Mutex mutex_;
+  core::Mutex mutex_{core::LockRank::kProgram, 4};
   std::shared_ptr<Route> route_ FW_GUARDED_BY(mutex_);
   std::chrono::steady_clock::time_point begun_ FW_GUARDED_BY(mutex_);  // its meeting
 };

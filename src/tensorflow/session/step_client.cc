@@ -34,7 +34,7 @@ class StepWait {
   const ArrivedCall* answer() const FW_NO_THREAD_SAFETY_ANALYSIS { return answer_.get(); }
 
  private:
-  core::Mutex mutex_;
+  core::Mutex mutex_{core::LockRank::kProgram};
   core::CondVar over_;
   bool is_over_ FW_GUARDED_BY(mutex_) = false;
   absl::Status status_ FW_GUARDED_BY(mutex_);

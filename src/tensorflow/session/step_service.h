@@ -42,7 +42,7 @@ class StepService final : public CallHandler {
   void answer(const StepRef& step, const absl::Status& status);
 
   CallService& calls_;
-  core::Mutex mutex_;
+  core::Mutex mutex_{core::LockRank::kProgram, 1};
   std::unordered_map<std::uint64_t, ServedMaster> servers_ FW_GUARDED_BY(mutex_);
 };
 

@@ -54,7 +54,7 @@ class CollectivePeers {
   static void tell(const std::shared_ptr<Routes>& routes, std::int64_t step,
                    const CollectiveStep& failed, const std::string& task);
 
-  core::Mutex mutex_;
+  core::Mutex mutex_{core::LockRank::kProgram, 1};
   std::map<std::int64_t, CollectiveStep> steps_ FW_GUARDED_BY(mutex_);
   std::deque<std::int64_t> awaited_
       FW_GUARDED_BY(mutex_);  // of steps_, before they began; the oldest first

@@ -35,7 +35,7 @@ class DeviceSends {
 
  private:
   struct Line;
-  core::Mutex mutex_;  // also of the lines and turns
+  core::Mutex mutex_{core::LockRank::kProgram};  // also of the lines and turns
   std::unordered_map<std::string, std::shared_ptr<Line>> lines_ FW_GUARDED_BY(mutex_);
 };
 

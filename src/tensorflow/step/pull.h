@@ -43,7 +43,7 @@ class Pull : public std::enable_shared_from_this<Pull> {
   tensorflow::CallOptions options_;
   tensorflow::RecvTensorRequest request_;
   tensorflow::TensorResponse response_;
-  core::Mutex mutex_;
+  core::Mutex mutex_{core::LockRank::kProgram};
   bool began_ FW_GUARDED_BY(mutex_) = false;
   bool cancelled_ FW_GUARDED_BY(mutex_) = false;
 };

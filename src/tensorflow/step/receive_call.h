@@ -79,7 +79,7 @@ class ReceiveCall final : public tensorflow::BaseRecvTensorCall,
   std::atomic<bool> settled_{false};
   std::atomic<bool> delivered_{false};  // the arrival table no longer holds it
   ArrivedTensor arrival_;
-  mutable core::Mutex mutex_;
+  mutable core::Mutex mutex_{core::LockRank::kProgram, 1};
   absl::Status status_ FW_GUARDED_BY(mutex_);
   std::shared_ptr<Pull> pull_ FW_GUARDED_BY(mutex_);
   std::shared_ptr<ReceiveCall> self_;  // until it is settled

@@ -86,7 +86,7 @@ class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
 
   RendezvousMgr* const manager_;
   const std::uint64_t start_;
-  core::Mutex mutex_;
+  core::Mutex mutex_{core::LockRank::kProgram, 1};
   absl::Status aborted_ FW_GUARDED_BY(mutex_);
   // Of tensors by key: asked for by RPC and not there yet; waiting for their route.
   std::unordered_multiset<std::string> asked_ FW_GUARDED_BY(mutex_);
@@ -130,7 +130,7 @@ class RendezvousMgr final : public tensorflow::RpcRendezvousMgr {
   std::once_flag routes_made_;
   std::shared_ptr<Routes> routes_;
   CollectivePeers collective_peers_;
-  core::Mutex mutex_;
+  core::Mutex mutex_{core::LockRank::kProgram, 1};
   std::atomic<std::uint64_t> starts_{0};  // of steps; a later one has a higher number
   // Whom the last steps pushed to, by which start at the latest, until they are cleaned up here. A
   // step that another task began always is; the ones this task began never are, so the oldest are

@@ -168,7 +168,7 @@ class ArrivalTable {
   };
   using StepQueues = std::unordered_map<std::string, KeyQueues>;
   struct ArrivalShard {
-    mutable core::Mutex mutex;
+    mutable core::Mutex mutex{core::LockRank::kProgram, 2};
     std::unordered_map<StepId, StepQueues, StepIdHash> steps FW_GUARDED_BY(mutex);
     Tombstones tombstones FW_GUARDED_BY(mutex);
     std::unordered_map<StepId, std::unordered_map<std::uint64_t, Failure>, StepIdHash> failed

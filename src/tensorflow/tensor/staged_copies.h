@@ -95,7 +95,7 @@ class StagedCopies {
 
   AllocationSites& sites_;
   std::atomic<std::size_t> edges_held_{0};
-  core::Mutex mutex_;
+  core::Mutex mutex_{core::LockRank::kProgram, 1};
   std::unordered_map<const Edge*, StagedEdge> edges_ FW_GUARDED_BY(mutex_);
   std::unordered_map<const void*, std::weak_ptr<const StagedCopy>> by_data_ FW_GUARDED_BY(mutex_);
   std::uint64_t cleaned_ FW_GUARDED_BY(mutex_) = 0;  // at this number of steps
