@@ -64,24 +64,24 @@ Segment* create(Client& client, std::string name, box::ElementType element,
   spec.temporary = temporary;
   const auto creation = exclusive ? box::Creation::kExclusive : box::Creation::kOpenOrCreate;
   return new Segment(value_or_raise(
-      wait_beside([client = *client, spec, creation] { return client.create(spec, creation); })));
+      wait_watched([client = *client, &spec, creation] { return client.create(spec, creation); })));
 }
 
 Segment* attach_name(Client& client, const std::string& name, std::optional<double> timeout) {
   const auto limit = to_timeout(timeout);
   return new Segment(value_or_raise(
-      wait_beside([client = *client, name, limit] { return client.attach(name, limit); })));
+      wait_watched([client = *client, &name, limit] { return client.attach(name, limit); })));
 }
 
 Segment* attach_key(Client& client, std::uint64_t key) {
   return new Segment(
-      value_or_raise(wait_beside([client = *client, key] { return client.attach(key); })));
+      value_or_raise(wait_watched([client = *client, key] { return client.attach(key); })));
 }
 
 nb::typed<nb::list, nb::typed<nb::dict, nb::str, nb::object>> list(Client& client) {
   nb::list segments;
   for (const box::SegmentInfo& info :
-       value_or_raise(wait_beside([client = *client] { return client.list(); }))) {
+       value_or_raise(wait_watched([client = *client] { return client.list(); }))) {
     segments.append(to_dict(info));
   }
   return nb::typed<nb::list, nb::typed<nb::dict, nb::str, nb::object>>(std::move(segments));
@@ -89,7 +89,7 @@ nb::typed<nb::list, nb::typed<nb::dict, nb::str, nb::object>> list(Client& clien
 
 nb::typed<nb::dict, nb::str, nb::object> describe(Client& client, const std::string& name) {
   return to_dict(
-      value_or_raise(wait_beside([client = *client, name] { return client.describe(name); })));
+      value_or_raise(wait_watched([client = *client, &name] { return client.describe(name); })));
 }
 
 Held<MemoryRegion>* allocate_memory(Client& client, std::uint64_t bytes) {

@@ -19,6 +19,9 @@ namespace {
 // most of the calls.
 constexpr std::chrono::nanoseconds kComesBack = std::chrono::milliseconds(100);
 
+// The main thread's alone.
+SignalWatch* innermost = nullptr;
+
 // A new thread inherits the mask of signals: those of the process are for Python's main thread. A
 // fault in a thread is its own, and its handler must run.
 class WithoutSignals {
@@ -54,6 +57,33 @@ Status start_detached(std::function<void()> body) {
 }
 
 }  // namespace
+
+SignalWatch::SignalWatch() : outer_(std::exchange(innermost, this)) {
+  fw_set_interrupt(&look, this);
+}
+
+SignalWatch::~SignalWatch() {
+  innermost = outer_;
+  fw_set_interrupt(outer_ == nullptr ? nullptr : &look, outer_);
+}
+
+int SignalWatch::look(void* watch) {
+  auto& self = *static_cast<SignalWatch*>(watch);
+  if (self.raised_) return 1;
+  self.released_.reset();
+  if (PyErr_CheckSignals() != 0) {
+    self.error_.emplace();
+    self.raised_ = true;
+  }
+  self.released_.emplace();
+  return self.raised_ ? 1 : 0;
+}
+
+void SignalWatch::raise_if_raised() {
+  if (!raised_) return;
+  error_->restore();
+  throw nanobind::python_error();
+}
 
 Result<std::shared_ptr<Beside>> Beside::run(std::function<void()> job) {
   static std::shared_ptr<Beside> last;

@@ -96,6 +96,44 @@ auto wait_in_growing_slices(std::chrono::nanoseconds timeout, std::chrono::nanos
   }
 }
 
+// While the main thread waits in a call, it runs the handlers of Python's signals. What the first
+// of them raises ends the wait. Watches nest: a handler may make such a call, too.
+class SignalWatch {
+ public:
+  SignalWatch();
+  ~SignalWatch();
+  SignalWatch(const SignalWatch&) = delete;
+  SignalWatch& operator=(const SignalWatch&) = delete;
+
+  // Runs `call` without the GIL, and raises what a handler raised.
+  template <typename Call>
+  auto run(Call&& call) {
+    released_.emplace();
+    std::optional outcome(call());
+    if (raised_) outcome.reset();  // which may take long
+    released_.reset();
+    raise_if_raised();
+    return *std::move(outcome);
+  }
+
+ private:
+  static int look(void* watch);
+  void raise_if_raised();
+
+  SignalWatch* const outer_;
+  bool raised_ = false;
+  std::optional<nanobind::python_error> error_;
+  std::optional<GilRelease> released_;  // goes first
+};
+
+// Runs `call` without the GIL. In the main thread a signal ends its waits for answers
+// (fw_set_interrupt()), and what the call returns is dropped.
+template <typename Call>
+auto wait_watched(Call&& call) {
+  if (!in_main_thread()) return without_gil(call);
+  return SignalWatch().run(call);
+}
+
 // A thread beside the main thread, which does one job after the other, and ends when none comes for
 // a while. For the main thread alone.
 class Beside {
@@ -117,8 +155,8 @@ class Beside {
   bool ended_ = false;
 };
 
-// Runs `call` without the GIL; in the main thread it runs in the thread beside it, so that a signal
-// ends the waiting. An abandoned call goes on to its own deadline, and what it returns is dropped:
+// The same for calls that wait for more than answers: in the main thread the call runs in the
+// thread beside it. An abandoned call goes on to its own deadline, and what it returns is dropped:
 // `call` must own all it uses.
 template <typename Call>
 auto wait_beside(Call call) {
