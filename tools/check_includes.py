@@ -36,7 +36,7 @@ FLOORS: Mapping[str, str] = {
     "src/c_api": "core gpu memory fabric device transfer stream box tensorflow/stats",
     "src/grpc": "core",
     "src/grpc/include/farwrite": "",
-    "src/python": "core gpu memory fabric device transfer box c_api tensorflow/stats",
+    "src/python": "",
     **{
         f"src/tensorflow/{folder}": " ".join(f"tensorflow/{below}" for below in PLUGIN[:number])
         for number, folder in enumerate(PLUGIN)

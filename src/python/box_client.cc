@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -12,14 +13,14 @@
 #include <utility>
 #include <vector>
 
-#include "box/box.h"
-#include "memory/copy.h"
-#include "memory/private_view.h"
+#include "farwrite/box.h"
+#include "farwrite/gpu.h"
 #include "python/box_segment.h"
 #include "python/counters.h"
 #include "python/errors.h"
 #include "python/held.h"
 #include "python/module.h"
+#include "python/options.h"
 #include "python/peer.h"
 #include "python/shared_object.h"
 #include "python/waiting.h"
@@ -31,14 +32,24 @@ namespace nb = nanobind;
 using Client = Held<box::Client>;
 using Segment = Held<box::Segment>;
 
-Client* connect_client(const DeviceOptions& device, const std::string& server,
+Result<box::Client> connect_box(const std::string& server, const Options& device,
+                                std::chrono::nanoseconds timeout) {
+  const Result<const fw_device_options*> fields = device.fields();
+  if (!fields.ok()) return fields.status();
+  // A 0 would be the default.
+  const auto limit = std::max(timeout, std::chrono::nanoseconds(1));
+  fw_box_client* client = nullptr;
+  FARWRITE_RETURN_IF_ERROR(taken(fw_box_connect(
+      server.c_str(), fields.value(), static_cast<std::uint64_t>(limit.count()), &client)));
+  return box::Client(client);
+}
+
+Client* connect_client(const Options& device, const std::string& server,
                        std::optional<double> timeout) {
-  box::ClientOptions options;
-  options.device = device;
-  options.timeout = to_timeout(timeout);
-  const Endpoint endpoint = value_or_raise(Endpoint::parse(server));
+  const auto limit = to_timeout(timeout);
+  (void)c_text("connect to a box", "the address", server);
   return new Client(value_or_raise(
-      wait_beside([endpoint, options] { return box::Client::connect(endpoint, options); })));
+      wait_beside([server, device, limit] { return connect_box(server, device, limit); })));
 }
 
 Segment* create(Client& client, std::string name, box::ElementType element,
@@ -106,14 +117,15 @@ BytesArray copy_on_write(nb::object data) {
   const ByteView bytes = buffer.bytes();
   struct Kept {
     SharedObject lease;
-    memory::PrivateView view;  // goes first
+    std::shared_ptr<fw_lease> view;  // goes first
   };
-  memory::PrivateView view =
-      value_or_raise(without_gil([&] { return memory::PrivateView::of(bytes); }));
-  const MutableByteView own = view.bytes();
-  auto kept = std::make_shared<Kept>(Kept{SharedObject(std::move(data)), std::move(view)});
-  return view_bytes<BytesArray>(reinterpret_cast<std::uint8_t*>(own.data), own.size,
-                                std::move(kept));
+  fw_slice view = {};
+  raise_if_error(
+      without_gil([&] { return taken(fw_private_view(bytes.data, bytes.size, &view)); }));
+  std::shared_ptr<fw_lease> mapped(view.lease, fw_lease_release);
+  auto kept = std::make_shared<Kept>(Kept{SharedObject(std::move(data)), std::move(mapped)});
+  auto* const own = static_cast<std::uint8_t*>(const_cast<void*>(view.data));
+  return view_bytes<BytesArray>(own, view.bytes, std::move(kept));
 }
 
 void add_scaled(box::ElementType element, nb::handle destination, nb::handle source,

@@ -6,6 +6,7 @@
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -13,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/deadline.h"
 #include "python/callback.h"
 #include "python/errors.h"
 #include "python/held.h"
@@ -65,9 +65,15 @@ ReadTuple read_segment(Segment& self, nb::handle out, std::uint64_t offset, bool
                        std::uint64_t min_version, std::uint64_t epoch,
                        std::optional<double> timeout) {
   const PythonBuffer buffer = PythonBuffer::writable(out);
-  const core::Deadline deadline = core::Deadline::after(to_timeout(timeout));
+  using Clock = std::chrono::steady_clock;
+  const std::chrono::nanoseconds limit = to_timeout(timeout);
+  const Clock::time_point start = Clock::now();
+  const auto remaining = [&]() -> std::chrono::nanoseconds {
+    if (limit == kForever) return kForever;
+    return std::max(limit - (Clock::now() - start), std::chrono::nanoseconds(0));
+  };
   if (min_version > 0) {
-    raise_if_error(wait_in_slices(deadline.remaining(), [&](std::chrono::nanoseconds slice) {
+    raise_if_error(wait_in_slices(remaining(), [&](std::chrono::nanoseconds slice) {
                      return self->wait(min_version, slice, epoch);
                    }).status());
   }
@@ -76,7 +82,7 @@ ReadTuple read_segment(Segment& self, nb::handle out, std::uint64_t offset, bool
   const box::ReadResult result = value_or_raise(without_gil([&] {
     box::ReadOptions options;
     options.consistency = per_chunk ? box::Consistency::kChunk : box::Consistency::kSegment;
-    options.timeout = deadline.remaining();
+    options.timeout = remaining();
     options.owner = owner;
     return self->read(buffer.mutable_bytes(), offset, options);
   }));

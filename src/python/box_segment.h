@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <variant>
 
-#include "box/box.h"
+#include "farwrite/box.h"
 
 namespace farwrite::python {
 

@@ -10,11 +10,12 @@
 #include <string>
 #include <utility>
 
-#include "box/box.h"
+#include "farwrite/box.h"
 #include "python/counters.h"
 #include "python/errors.h"
 #include "python/held.h"
 #include "python/module.h"
+#include "python/options.h"
 #include "python/waiting.h"
 
 namespace farwrite::python {
@@ -23,18 +24,35 @@ namespace {
 namespace nb = nanobind;
 using Server = Held<box::Server>;
 
-Server* serve(const DeviceOptions& device, std::uint64_t memory, std::uint64_t pool,
+// `options` without those of the device and the directory.
+Result<box::Server> serve_box(const Options& device, const std::string& snapshot_directory,
+                              fw_box_options options) {
+  const Result<const fw_device_options*> fields = device.fields();
+  if (!fields.ok()) return fields.status();
+  options.struct_size = sizeof(options);
+  options.exact = 1;
+  options.device = fields.value();
+  options.snapshot_directory = snapshot_directory.c_str();
+  fw_box_server* server = nullptr;
+  FARWRITE_RETURN_IF_ERROR(taken(fw_box_serve(&options, &server)));
+  return box::Server(server);
+}
+
+Server* serve(const Options& device, std::uint64_t memory, std::uint64_t pool,
               std::uint32_t threads, std::string snapshot_directory, double snapshot_every,
               bool restore) {
-  box::ServerOptions options;
-  options.device = device;
+  (void)c_text("serve a box", "the directory for snapshots", snapshot_directory);
+  fw_box_options options = {};
   options.memory = memory;
   options.pool = pool;
   options.threads = threads;
-  options.snapshot_directory = std::move(snapshot_directory);
-  options.snapshot_every = to_timeout(snapshot_every, "snapshot_every");
-  options.restore = restore;
-  return new Server(value_or_raise(wait_beside([options] { return box::Server::serve(options); })));
+  options.snapshot_every_ns =
+      static_cast<std::uint64_t>(to_timeout(snapshot_every, "snapshot_every").count());
+  options.restore = restore ? 1 : 0;
+  return new Server(
+      value_or_raise(wait_beside([device, options, directory = std::move(snapshot_directory)] {
+        return serve_box(device, directory, options);
+      })));
 }
 
 // A draft that goes back to the server with its last reference, unless it was committed: a signal

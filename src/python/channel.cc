@@ -1,18 +1,19 @@
-#include "device/channel.h"
+#include "farwrite/channel.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
-#include <functional>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
-#include "c_api/handles.h"
 #include "python/callback.h"
 #include "python/counters.h"
 #include "python/cuda_bytes.h"
@@ -36,44 +37,75 @@ using Link = Held<Channel>;
 constexpr std::size_t kCopyWithoutGilBytes = std::size_t{64} << 10;
 
 template <typename Call>
-Completion post_buffer(const PythonBuffer& buffer, const Remote& region, Call&& call) {
-  const bool on_gpu = buffer.on_gpu() || region->kind().on_gpu();
+PostOutcome post_buffer(const PythonBuffer& buffer, const Remote& region, Call&& call) {
+  const bool on_gpu = buffer.on_gpu() || region.on_gpu();
   if (buffer.size() <= kCopyWithoutGilBytes && !on_gpu) return call();
   return without_gil(call);
 }
 
-// Of `source`, whose bytes are in `buffer`.
-Completion post_write(Link& channel, nb::handle source, const PythonBuffer& buffer,
-                      const Remote& target, std::uint64_t offset, std::optional<std::uint32_t> tag,
-                      std::uint32_t lane) {
-  Completion posted = post_buffer(buffer, target, [&] {
-    return tag ? channel->write_with_notify(buffer.bytes(), *target, offset, *tag, lane)
-               : channel->write(buffer.bytes(), *target, offset, lane);
-  });
-  return keep(std::move(posted), source);
+bool is_of(const Remote& region, const Link& channel) {
+  return fw_remote_is_of(region->handle(), channel->handle()) != 0;
 }
 
-Completion post_read(Link& channel, nb::handle destination, const PythonBuffer& buffer,
-                     const Remote& source, std::uint64_t offset, std::uint32_t lane) {
-  Completion posted = post_buffer(
-      buffer, source, [&] { return channel->read(buffer.mutable_bytes(), *source, offset, lane); });
-  return keep(std::move(posted), destination);
+// Of `buffer` into memory that was opened on `channel`.
+PostOutcome post_write(const PythonBuffer& buffer, const Remote& target, std::uint64_t offset,
+                       std::optional<std::uint32_t> tag, std::uint32_t lane) {
+  return post_buffer(buffer, target, [&] {
+    const ByteView bytes = buffer.bytes();
+    PostOutcome posted;
+    posted.status = tag ? fw_remote_write_notify(target->handle(), offset, nullptr, 0, bytes.data,
+                                                 bytes.size, *tag, lane, &posted.completion)
+                        : fw_remote_write(target->handle(), offset, bytes.data, bytes.size, lane,
+                                          &posted.completion);
+    return posted;
+  });
+}
+
+PostOutcome post_read(const PythonBuffer& buffer, const Remote& source, std::uint64_t offset,
+                      std::uint32_t lane) {
+  return post_buffer(buffer, source, [&] {
+    const MutableByteView bytes = buffer.mutable_bytes();
+    PostOutcome posted;
+    posted.status =
+        fw_remote_read(source->handle(), offset, bytes.data, bytes.size, lane, &posted.completion);
+    return posted;
+  });
+}
+
+PostOutcome post_message(const Link& channel, const PythonBuffer& buffer, std::uint32_t tag,
+                         std::uint32_t lane) {
+  PostOutcome posted;
+  posted.status = fw_channel_send(channel->handle(), buffer.bytes().data, buffer.size(), tag, lane,
+                                  &posted.completion);
+  return posted;
+}
+
+// What comes of memory that was opened on another channel.
+Completion refused_write(Link& channel, const Remote& target) {
+  return channel->write(ByteView(), *target);
+}
+Completion refused_read(Link& channel, const Remote& source) {
+  return channel->read(MutableByteView(), *source);
 }
 
 Completion write_region(Link& channel, nb::handle source, const Remote& target,
                         std::uint64_t offset, std::optional<std::uint32_t> tag,
                         std::uint32_t lane) {
-  return post_write(channel, source, PythonBuffer::readable(source), target, offset, tag, lane);
+  const PythonBuffer buffer = PythonBuffer::readable(source);
+  if (!is_of(target, channel)) return refused_write(channel, target);
+  return completion_of(post_write(buffer, target, offset, tag, lane), source);
 }
 
 Completion read_region(Link& channel, nb::handle destination, const Remote& source,
                        std::uint64_t offset, std::uint32_t lane) {
-  return post_read(channel, destination, PythonBuffer::writable(destination), source, offset, lane);
+  const PythonBuffer buffer = PythonBuffer::writable(destination);
+  if (!is_of(source, channel)) return refused_read(channel, source);
+  return completion_of(post_read(buffer, source, offset, lane), destination);
 }
 
 Completion send_message(Link& channel, nb::handle message, std::uint32_t tag, std::uint32_t lane) {
   const PythonBuffer buffer = PythonBuffer::readable(message);
-  return keep(channel->send(buffer.bytes(), tag, lane), message);
+  return completion_of(post_message(channel, buffer, tag, lane), message);
 }
 
 nb::object write_plain(Link& channel, nb::handle source, const Remote& target, nb::handle offset,
@@ -86,7 +118,8 @@ nb::object write_plain(Link& channel, nb::handle source, const Remote& target, n
   if (!buffer.valid()) return nb::none();
   const std::optional<std::uint64_t> place = target.place(buffer, *start);
   if (!place) return nb::none();
-  return outcome_of(post_write(channel, source, buffer, target, *place, number, *where));
+  if (!is_of(target, channel)) return nb::cast(refused_write(channel, target));
+  return outcome_of(post_write(buffer, target, *place, number, *where), source);
 }
 
 nb::object read_plain(Link& channel, nb::handle destination, const Remote& source,
@@ -98,14 +131,18 @@ nb::object read_plain(Link& channel, nb::handle destination, const Remote& sourc
   if (!buffer.valid()) return nb::none();
   const std::optional<std::uint64_t> place = source.place(buffer, *start);
   if (!place) return nb::none();
-  return outcome_of(post_read(channel, destination, buffer, source, *place, *where));
+  if (!is_of(source, channel)) return nb::cast(refused_read(channel, source));
+  return outcome_of(post_read(buffer, source, *place, *where), destination);
 }
 
 nb::object notify_plain(Link& channel, nb::handle tag, nb::handle lane) {
   const std::optional<std::uint32_t> number = plain_word(tag);
   const std::optional<std::uint32_t> where = plain_word(lane);
   if (!number || !where) return nb::none();
-  return outcome_of(channel->notify(*number, *where));
+  PostOutcome posted;
+  posted.status = fw_channel_notify(channel->handle(), *number, *where, &posted.completion);
+  if (posted.status == nullptr && posted.completion == nullptr) return nb::bool_(true);
+  return nb::cast(Completion::adopt(posted.status, posted.completion));
 }
 
 nb::object send_plain(Link& channel, nb::handle message, nb::handle tag, nb::handle lane) {
@@ -114,7 +151,7 @@ nb::object send_plain(Link& channel, nb::handle message, nb::handle tag, nb::han
   if (!number || !where) return nb::none();
   const PlainBuffer buffer = PlainBuffer::readable(message);
   if (!buffer.valid() || buffer.size() > channel.facts().max_message_bytes()) return nb::none();
-  return outcome_of(keep(channel->send(buffer.bytes(), *number, *where), message));
+  return outcome_of(post_message(channel, buffer, *number, *where), message);
 }
 
 ReadOnlyBytesArray alias(Link& channel, const Remote& source, std::uint64_t offset,
@@ -148,7 +185,7 @@ struct NotificationType {
 // Set once, when that module is imported, and never let go of.
 std::atomic<const NotificationType*> notification_type = nullptr;
 
-nb::object to_named_tuple(const Notification& notification) {
+nb::object to_named_tuple(const fw_notification& seen) {
   // As tuple.__new__ makes it, without a tuple to make it from.
   const NotificationType& known = *notification_type.load(std::memory_order_acquire);
   nb::object made = nb::steal(known.allocate(known.type, 3));
@@ -156,35 +193,89 @@ nb::object to_named_tuple(const Notification& notification) {
   const auto set = [&](Py_ssize_t at, nb::object value) {
     PyTuple_SetItem(made.ptr(), at, value.release().ptr());
   };
-  set(0, nb::int_(notification.tag));
-  set(1, nb::int_(notification.lane));
-  set(2, nb::bytes(notification.message.data(), notification.message.size()));
+  set(0, nb::int_(seen.tag));
+  set(1, nb::int_(seen.lane));
+  set(2, nb::bytes(seen.message, seen.message_bytes));
   return made;
+}
+
+// Python has no use for memory that a peer of another language lends with a message.
+void drop_lent(const fw_notification& seen) {
+  if (seen.lent != nullptr) fw_remote_release(seen.lent);
+}
+
+// What a handler of fw_channel_take() made: a tuple, or the exception that no tuple could be made.
+// The handler takes the GIL first, if its thread has let go of it.
+struct TakenTuple {
+  GilRelease* released = nullptr;
+  nb::object tuple;
+  std::exception_ptr failure;
+};
+
+// Makes the tuple from the message where it is. No exception crosses the C ABI.
+void take_tuple(void* context, const fw_notification* seen) noexcept {
+  auto& made = *static_cast<TakenTuple*>(context);
+  if (made.released != nullptr) made.released->end();
+  try {
+    made.tuple = to_named_tuple(*seen);
+  } catch (...) {
+    made.failure = std::current_exception();
+  }
+  drop_lent(*seen);
+}
+
+nb::object tuple_of(TakenTuple& made) {
+  if (made.failure != nullptr) std::rethrow_exception(made.failure);
+  return std::move(made.tuple);
 }
 
 nb::object wait_notification(Link& channel, nb::handle timeout) {
   const auto limit = to_timeout(timeout, "wait_notification");
   const Channel handle = *channel;  // the Python object may go away meanwhile
-  return to_named_tuple(
-      value_or_raise(wait_in_slices(limit, [&](std::chrono::nanoseconds slice) mutable {
-        return Channel(handle).wait_notification(slice);
-      })));
+  TakenTuple made;
+  raise_if_error(wait_in_slices(limit, [&](std::chrono::nanoseconds slice, GilRelease& released) {
+    made.released = &released;
+    // For 0 the C ABI looks, and does not say that a handler takes the notifications.
+    const auto least = std::max(slice, std::chrono::nanoseconds(1));
+    int count = 0;
+    fw_status* const ended = fw_channel_take(
+        handle.handle(), static_cast<std::uint64_t>(least.count()), take_tuple, &made, &count);
+    if (ended != nullptr) return taken(ended);
+    if (count != 0) return Status();
+    return Status::error(
+        StatusCode::kDeadlineExceeded, {"wait for a notification", handle.peer_name()},
+        "no notification arrived in time", "wait longer, or check whether the peer is alive");
+  }));
+  return tuple_of(made);
 }
 
 nb::object try_notification(Link& channel) {
-  const std::optional<Notification> taken = value_or_raise(channel->try_notification());
-  return taken ? to_named_tuple(*taken) : nb::none();
+  TakenTuple made;
+  int count = 0;
+  fw_status* const ended = fw_channel_take(channel->handle(), 0, take_tuple, &made, &count);
+  if (ended != nullptr) raise(taken(ended));
+  return count == 0 ? nb::none() : tuple_of(made);
+}
+
+// A handler of the C ABI, with a Callback as its context.
+void call_python(void* context, const fw_notification* seen) noexcept {
+  (*static_cast<const Callback*>(context))([&] { return nb::make_tuple(to_named_tuple(*seen)); });
+  drop_lent(*seen);
 }
 
 void on_notification(Link& channel, std::optional<nb::callable> function) {
-  std::function<void(Notification)> handler;
-  if (function) {
-    handler = [call = Callback(std::move(*function))](Notification notification) {
-      call([&] { return nb::make_tuple(to_named_tuple(notification)); });
-    };
-  }
+  constexpr std::uint64_t kFiveSeconds = 5'000'000'000;
+  fw_channel* const handle = channel->handle();
+  auto callback = function ? std::make_unique<Callback>(std::move(*function)) : nullptr;
   // Waits for a handler that runs, and that one may be waiting for the GIL.
-  raise_if_error(without_gil([&] { return channel->on_notification(std::move(handler)); }));
+  raise_if_error(without_gil([&] {
+    if (callback == nullptr) {
+      return taken(fw_channel_on_notification(handle, nullptr, nullptr, nullptr, kFiveSeconds));
+    }
+    return taken(fw_channel_on_notification(
+        handle, call_python, callback.release(),
+        [](void* context) { delete static_cast<Callback*>(context); }, kFiveSeconds));
+  }));
 }
 
 Remote* lookup(Link& channel, const std::string& name, std::optional<double> timeout) {
@@ -216,20 +307,30 @@ void close_channel(Link& channel, std::optional<double> timeout) {
   raise_if_error(without_gil([&] { return channel->close(limit); }));
 }
 
-// What a capsule points to: its own handle of the channel, and the device, which it keeps open.
-struct Exported : fw_channel {
-  nb::object device;
-};
+constexpr const char* kCapsule = "fw_channel";
+
+// The capsule has its own handle of the channel, and as context the device, which it keeps open.
+void drop_capsule(PyObject* capsule) {
+  auto* const exported = static_cast<fw_channel*>(PyCapsule_GetPointer(capsule, kCapsule));
+  auto* const device = static_cast<PyObject*>(PyCapsule_GetContext(capsule));
+  {  // closing may wait for handlers that need the GIL
+    const nb::error_scope keep_error;
+    const GilRelease released;
+    fw_channel_release(exported);
+  }
+  Py_XDECREF(device);
+}
 
 nb::capsule as_capsule(const Link& channel, nb::object device) {
-  fw_channel* const exported = new Exported{{.channel = *channel}, std::move(device)};
-  return nb::capsule(exported, "fw_channel", [](void* pointer) noexcept {
-    auto* const held = static_cast<Exported*>(static_cast<fw_channel*>(pointer));
-    {  // without the GIL, and before the device
-      const Link last(std::move(held->channel));
-    }
-    delete held;
-  });
+  fw_channel* const exported = fw_channel_share(channel->handle());
+  PyObject* const capsule = PyCapsule_New(exported, kCapsule, &drop_capsule);
+  if (capsule == nullptr) {
+    fw_channel_release(exported);  // the channel has another handle, so this ends nothing
+    throw nb::python_error();
+  }
+  auto made = nb::steal<nb::capsule>(capsule);
+  PyCapsule_SetContext(capsule, device.release().ptr());  // fails for another kind of object alone
+  return made;
 }
 
 }  // namespace

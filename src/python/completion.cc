@@ -1,4 +1,4 @@
-#include "core/completion.h"
+#include "farwrite/completion.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "farwrite/gpu.h"
 #include "farwrite/memory_kind.h"
-#include "gpu/local_memory.h"
 #include "python/cuda_bytes.h"
 #include "python/dlpack_type.h"
 #include "python/dlpack_view.h"

@@ -1,4 +1,4 @@
-#include "device/device.h"
+#include "farwrite/device.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
@@ -12,6 +12,7 @@
 #include "python/errors.h"
 #include "python/held.h"
 #include "python/module.h"
+#include "python/options.h"
 #include "python/waiting.h"
 
 namespace farwrite::python {
@@ -21,8 +22,16 @@ namespace nb = nanobind;
 using Local = Held<MemoryRegion>;
 using Owner = Held<Device>;
 
-void open_device(Owner* self, const DeviceOptions& options) {
-  new (self) Owner(value_or_raise(without_gil([&] { return Device::open(options); })));
+Result<Device> device_of(const Options& options) {
+  const Result<const fw_device_options*> fields = options.fields();
+  if (!fields.ok()) return fields.status();
+  fw_device* device = nullptr;
+  FARWRITE_RETURN_IF_ERROR(taken(fw_device_open(fields.value(), &device)));
+  return Device(device);
+}
+
+void open_device(Owner* self, const Options& options) {
+  new (self) Owner(value_or_raise(without_gil([&] { return device_of(options); })));
 }
 
 Held<Channel>* connect_channel(Owner& device, const std::string& peer,

@@ -41,4 +41,12 @@ void set_error(const Status& status) {
   throw nb::python_error();
 }
 
+const char* c_text(const char* operation, const char* what, const std::string& text) {
+  if (text.find('\0') != std::string::npos) {
+    raise(Status::error(StatusCode::kInvalidArgument, {operation},
+                        std::string(what) + " holds a zero byte", "use another text"));
+  }
+  return text.c_str();
+}
+
 }  // namespace farwrite::python

@@ -1,10 +1,13 @@
-// From Status to Python exceptions. Only the bindings throw; the library below never does.
+// From Status to Python exceptions. Only the bindings throw; no exception crosses the C ABI below.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
+#include <memory>
+#include <string>
 #include <utility>
 
+#include "farwrite/c_status.h"
 #include "farwrite/status.h"
 
 namespace farwrite::python {
@@ -25,6 +28,17 @@ void set_error(const Status& status);
 inline void raise_if_error(const Status& status) {
   if (!status.ok()) raise(status);
 }
+
+// Takes a status of the C ABI over.
+inline Status taken(fw_status* status) {
+  if (status == nullptr) return Status();
+  const std::unique_ptr<fw_status, void (*)(fw_status*)> owned(status, fw_status_free);
+  return Status(static_cast<StatusCode>(fw_status_code(status)), fw_status_message(status));
+}
+
+// The text for the C ABI, which ends a text at its first zero byte: raises InvalidArgument for a
+// text that has one. Valid as long as `text`.
+const char* c_text(const char* operation, const char* what, const std::string& text);
 
 template <typename T>
 T value_or_raise(Result<T> result) {

@@ -45,15 +45,20 @@ auto outlive_python(Call&& call) {
 #endif
 }
 
-// The GIL is free while this lives.
+// The GIL is free while this lives, or until end().
 class GilRelease {
  public:
   GilRelease() : state_(PyEval_SaveThread()) {}
   ~GilRelease() {
-    outlive_python([&] { PyEval_RestoreThread(state_); });
+    if (state_ != nullptr) end();
   }
   GilRelease(const GilRelease&) = delete;
   GilRelease& operator=(const GilRelease&) = delete;
+
+  // Takes the GIL again, once.
+  void end() {
+    outlive_python([state = std::exchange(state_, nullptr)] { PyEval_RestoreThread(state); });
+  }
 
  private:
   PyThreadState* state_;

@@ -9,10 +9,10 @@
 #include <optional>
 #include <utility>
 
-#include "core/fork_guard.h"
 #include "farwrite/bytes.h"
 #include "farwrite/status.h"
 #include "python/cuda_bytes.h"
+#include "python/forks.h"
 #include "python/gil.h"
 
 namespace farwrite::python {
@@ -27,6 +27,8 @@ class ForkedUse : public std::exception {
  private:
   Status status_;
 };
+
+[[noreturn]] void throw_forked_use();
 
 // A handle whose end may block: closing waits for the peer and for handlers that need the GIL, so
 // the last one is let go of without it. In a forked child every use throws ForkedUse.
@@ -57,14 +59,14 @@ class Held {
 
  private:
   void check() const {
-    if (!fork_guard_.in_forked_child()) [[likely]] {
+    if (!mark_.in_forked_child()) [[likely]] {
       return;
     }
-    throw ForkedUse(fork_guard_.check("use an object of Farwrite"));
+    throw_forked_use();
   }
 
   Handle handle_;
-  const core::ForkGuard fork_guard_;
+  const ForkMark mark_;
 };
 
 using BytesArray = nanobind::ndarray<nanobind::numpy, std::uint8_t, nanobind::ndim<1>>;

@@ -3,72 +3,36 @@
 
 #include <string>
 #include <utility>
-#include <vector>
 
-#include "core/tls_library.h"
-#include "device/fabrics.h"
-#include "fabric/topology.h"
-#include "farwrite/options.h"
-#include "memory/copy.h"
+#include "farwrite/c_about.h"
+#include "farwrite/copy.h"
+#include "python/described.h"
+#include "python/errors.h"
 #include "python/gil.h"
 #include "python/module.h"
+#include "python/options.h"
 
 namespace farwrite::python {
 namespace {
 
 namespace nb = nanobind;
 
-nb::list fabrics(const DeviceOptions& options) {
-  const auto reports = without_gil([&] { return fabric::describe_fabrics(options); });
-  nb::list list;
-  for (const fabric::FabricReport& report : reports) {
-    nb::list more;
-    for (const std::string& line : report.more) more.append(line);
-    nb::dict entry;
-    entry["name"] = std::string(to_string(report.kind));
-    entry["usable"] = report.usable;
-    entry["reason"] = report.reason;
-    entry["more"] = std::move(more);
-    list.append(entry);
-  }
-  return list;
+nb::object fabrics(const Options& options) {
+  const fw_device_options* const fields = value_or_raise(options.fields());
+  return described([&](fw_text_handler on_text, void* context) {
+    return fw_about_fabrics(fields, on_text, context);
+  });
 }
 
-nb::dict to_dict(const fabric::PciDevice& device) {
-  const auto known = [](const std::string& text) -> nb::object {
-    return text.empty() ? nb::none() : nb::cast(text);
-  };
-  nb::dict entry;
-  entry["name"] = device.name;
-  entry["pci_address"] = known(device.address);
-  entry["host_bridge"] = known(device.host_bridge);
-  entry["numa_node"] = device.numa_node < 0 ? nb::none() : nb::cast(device.numa_node);
-  return entry;
-}
-
-nb::dict topology(const std::string& sysfs) {
-  const fabric::Topology machine(sysfs);
-  const std::vector<fabric::PciDevice> adapters = machine.adapters();
-  nb::list adapter_entries;
-  for (const fabric::PciDevice& adapter : adapters) adapter_entries.append(to_dict(adapter));
-  nb::list gpu_entries;
-  for (const fabric::PciDevice& gpu : machine.gpus()) {
-    nb::list direct;
-    for (const fabric::PciDevice& adapter : adapters) {
-      if (fabric::reaches_directly(adapter, gpu)) direct.append(adapter.name);
-    }
-    nb::dict entry = to_dict(gpu);
-    entry["direct_adapters"] = std::move(direct);
-    gpu_entries.append(entry);
-  }
-  nb::dict result;
-  result["adapters"] = std::move(adapter_entries);
-  result["gpus"] = std::move(gpu_entries);
-  return result;
+nb::object topology(const std::string& sysfs) {
+  const char* const folder = c_text("read the topology", "the path", sysfs);
+  return described([&](fw_text_handler on_text, void* context) {
+    return fw_about_topology(folder, on_text, context);
+  });
 }
 
 // Empty when devices can encrypt here.
-std::string why_encryption_cannot_work() { return core::TlsLibrary::open().status().message(); }
+std::string why_encryption_cannot_work() { return taken(fw_check_encryption()).message(); }
 
 nb::list copy_kernels() {
   const auto kernels = without_gil([] { return farwrite::copy_kernels(); });

@@ -3,7 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
-#include "device/device.h"
+#include "farwrite/channel_types.h"
 
 namespace farwrite::python {
 

@@ -9,9 +9,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "core/region.h"
+#include "farwrite/region.h"
 #include "python/held.h"
 
 namespace farwrite::python {
@@ -41,7 +42,11 @@ std::optional<std::uint64_t> plain_offset(nanobind::handle value);
 // A peer's region, with what the array in it is.
 class RemoteArrayRegion : public Held<RemoteRegion> {
  public:
-  using Held::Held;
+  // Of lookup() or open(), which have mapped it: where it lies no longer changes.
+  explicit RemoteArrayRegion(RemoteRegion region)
+      : Held(std::move(region)), on_gpu_(facts().kind().on_gpu()) {}
+
+  bool on_gpu() const { return on_gpu_; }
 
   // What plain sources and destinations must be: elements of the format that the buffer protocol
   // gives for the array's dtype, in its shape. Once, before threads share the region; until then
@@ -52,6 +57,7 @@ class RemoteArrayRegion : public Held<RemoteRegion> {
   std::optional<std::uint64_t> place(const PlainBuffer& buffer, std::uint64_t start) const;
 
  private:
+  const bool on_gpu_;
   std::string format_;
   std::uint64_t itemsize_ = 0;
   std::uint64_t elements_ = 0;

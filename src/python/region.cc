@@ -1,4 +1,4 @@
-#include "core/region.h"
+#include "farwrite/region.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>

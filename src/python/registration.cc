@@ -1,11 +1,11 @@
 // Memory of the user's own that stays registered until it is released.
-#include "device/registration.h"
+#include "farwrite/registration.h"
 
 #include <nanobind/nanobind.h>
 
 #include <utility>
 
-#include "device/device.h"
+#include "farwrite/device.h"
 #include "python/errors.h"
 #include "python/held.h"
 #include "python/module.h"

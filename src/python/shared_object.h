@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "core/completion.h"
+#include "farwrite/completion.h"
 #include "python/gil.h"
 
 namespace farwrite::python {
@@ -41,11 +41,23 @@ inline Completion keep(Completion completion, nanobind::handle object) {
   return completion;
 }
 
+// What a call of the C ABI that posts an operation returned and handed out. Both are null for an
+// operation that has succeeded in the call, as most do over shm.
+struct PostOutcome {
+  fw_status* status = nullptr;
+  fw_completion* completion = nullptr;
+};
+
+// Takes both over. See keep().
+inline Completion completion_of(PostOutcome posted, nanobind::handle object) {
+  return keep(Completion::adopt(posted.status, posted.completion), object);
+}
+
 // What the calls for plain arguments return: None if these are not plain and nothing was posted,
-// True if the operation has succeeded, else its Completion.
-inline nanobind::object outcome_of(Completion posted) {
-  if (posted.state() == nullptr && posted.wait().ok()) return nanobind::bool_(true);
-  return nanobind::cast(std::move(posted));
+// True if the operation has succeeded, else its Completion. Takes both over; see keep().
+inline nanobind::object outcome_of(PostOutcome posted, nanobind::handle object) {
+  if (posted.status == nullptr && posted.completion == nullptr) return nanobind::bool_(true);
+  return nanobind::cast(completion_of(posted, object));
 }
 
 }  // namespace farwrite::python

@@ -1,4 +1,4 @@
-#include "transfer/tensor.h"
+#include "farwrite/tensor.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -25,10 +26,28 @@ namespace farwrite::python {
 namespace {
 
 namespace nb = nanobind;
-using Receiver = Held<TensorReceiver>;
+
+// A receiver, and what its errors name.
+struct NamedReceiver {
+  TensorReceiver end;
+  std::string name;
+  std::string peer_name;
+};
+using Receiver = Held<NamedReceiver>;
 using Sender = Held<TensorSender>;
 using Dims = std::vector<std::uint64_t>;
-using Bytes = Held<ReceivedTensor>;  // exports its bytes to one array of NumPy, which keeps it
+
+// A received tensor.
+struct ReceivedHandle {
+  struct Release {
+    void operator()(fw_tensor* tensor) const { fw_tensor_release(tensor); }
+  };
+
+  std::unique_ptr<fw_tensor, Release> tensor;
+  const void* data = nullptr;
+  std::uint64_t bytes = 0;
+};
+using Bytes = Held<ReceivedHandle>;  // exports its bytes to one array of NumPy, which keeps it
 // The bytes, dtype and dims.
 using TensorTuple = nb::typed<nb::tuple, Bytes, nb::str, nb::typed<nb::tuple, int, nb::ellipsis>>;
 
@@ -51,48 +70,74 @@ Receiver* open_receiver(Held<Channel>& channel, const std::string& name, const s
   options.slots = slots;
   options.lane = lane;
   options.copy_offers = copy;
-  return new Receiver(
-      value_or_raise(without_gil([&] { return TensorReceiver::open(*channel, name, options); })));
+  TensorReceiver end =
+      value_or_raise(without_gil([&] { return TensorReceiver::open(*channel, name, options); }));
+  return new Receiver({std::move(end), name, channel->peer_name()});
 }
 
-TensorTuple to_tuple(ReceivedTensor tensor) {
-  const TensorSpec& spec = tensor.spec();
-  nb::object dtype = nb::cast(spec.dtype);
-  nb::object dims = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(spec.dims.size())));
+// Takes the tensor over.
+TensorTuple to_tuple(fw_tensor* received) {
+  ReceivedHandle arrived;
+  arrived.tensor.reset(received);
+  fw_tensor_info info;  // the library fills all of it
+  info.struct_size = sizeof(info);
+  fw_tensor_get(received, &info);
+  arrived.data = info.data;
+  arrived.bytes = info.bytes;
+  nb::object dtype = nb::str(info.spec.dtype);
+  nb::object dims = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(info.spec.rank)));
   if (!dims.is_valid()) throw nb::python_error();
-  for (std::size_t axis = 0; axis < spec.dims.size(); ++axis) {
+  for (std::uint32_t axis = 0; axis < info.spec.rank; ++axis) {
     PyTuple_SetItem(dims.ptr(), static_cast<Py_ssize_t>(axis),
-                    nb::int_(spec.dims[axis]).release().ptr());
+                    nb::int_(info.spec.dims[axis]).release().ptr());
   }
-  return nb::make_tuple(nb::cast(new Bytes(std::move(tensor)), nb::rv_policy::take_ownership),
+  return nb::make_tuple(nb::cast(new Bytes(std::move(arrived)), nb::rv_policy::take_ownership),
                         std::move(dtype), std::move(dims));
 }
 
 int export_bytes(PyObject* self, Py_buffer* view, int flags) {
-  const ReceivedTensor& tensor = nb::inst_ptr<Bytes>(self)->facts();
-  return PyBuffer_FillInfo(view, self, const_cast<std::byte*>(tensor.data()),
-                           static_cast<Py_ssize_t>(tensor.size()), /*readonly=*/1, flags);
+  const ReceivedHandle& arrived = nb::inst_ptr<Bytes>(self)->facts();
+  return PyBuffer_FillInfo(view, self, const_cast<void*>(arrived.data),
+                           static_cast<Py_ssize_t>(arrived.bytes), /*readonly=*/1, flags);
 }
 
 PyType_Slot bytes_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(&export_bytes)},
                              {0, nullptr}};
 
+// The next tensor, or null if none came in time.
+Result<fw_tensor*> take(const NamedReceiver& edge, std::chrono::nanoseconds timeout) {
+  fw_tensor* tensor = nullptr;
+  fw_status* const failed =
+      fw_receiver_receive(edge.end.handle(), static_cast<std::uint64_t>(timeout.count()), &tensor);
+  if (failed != nullptr) return taken(failed);
+  return tensor;
+}
+
 TensorTuple receive(Receiver& receiver, nb::handle timeout) {
   const auto limit = to_timeout(timeout, "receive");
-  return to_tuple(value_or_raise(wait_in_slices(
-      limit, [&](std::chrono::nanoseconds slice) { return receiver->receive(slice); })));
+  const NamedReceiver& edge = *receiver;
+  return to_tuple(value_or_raise(
+      wait_in_slices(limit, [&](std::chrono::nanoseconds slice) -> Result<fw_tensor*> {
+        Result<fw_tensor*> next = take(edge, slice);
+        if (!next.ok() || next.value() != nullptr) return next;
+        return Status::error(StatusCode::kDeadlineExceeded, {"receive a tensor", edge.peer_name},
+                             "no tensor of \"" + edge.name + "\" arrived in time",
+                             "wait longer, or check whether the peer is alive");
+      })));
 }
 
 std::optional<TensorTuple> try_receive(Receiver& receiver) {
-  auto taken = value_or_raise(without_gil([&] { return receiver->try_receive(); }));
-  if (!taken.has_value()) return std::nullopt;
-  return to_tuple(*std::move(taken));
+  const NamedReceiver& edge = *receiver;
+  fw_tensor* const tensor =
+      value_or_raise(without_gil([&] { return take(edge, std::chrono::nanoseconds(0)); }));
+  if (tensor == nullptr) return std::nullopt;
+  return to_tuple(tensor);
 }
 
 // Whether there is something to take or to be told; from any thread, without looking for signals.
 bool wait_arrival(Receiver& receiver, double timeout) {
   const auto limit = to_timeout(timeout);
-  const Status waited = without_gil([&] { return receiver->wait(limit); });
+  const Status waited = without_gil([&] { return receiver->end.wait(limit); });
   if (waited.code() == StatusCode::kDeadlineExceeded) return false;
   raise_if_error(waited);
   return true;
@@ -107,44 +152,65 @@ Sender* open_sender(Held<Device>& device, Held<Channel>& channel, const std::str
   })));
 }
 
+fw_tensor_spec to_spec(const std::string& dtype, std::uint32_t item_bytes, std::size_t rank) {
+  fw_tensor_spec spec = {};
+  spec.dtype = c_text("send a tensor", "its dtype", dtype);
+  spec.item_bytes = item_bytes;
+  spec.rank = static_cast<std::uint32_t>(rank);
+  return spec;
+}
+
 // Always without the GIL: a thread that holds the edge may want it, to end another operation.
-Completion post_tensor(Sender& sender, nb::handle source, const PythonBuffer& buffer,
-                       const TensorSpec& spec, std::chrono::nanoseconds limit) {
-  const auto attempt = [&](std::chrono::nanoseconds slice) -> Result<Completion> {
+// Raises a refusal.
+PostOutcome post_tensor(const Sender& sender, const PythonBuffer& buffer,
+                        const fw_tensor_spec& spec, std::chrono::nanoseconds limit) {
+  fw_sender* const handle = sender->handle();
+  PostOutcome posted;
+  raise_if_error(wait_in_slices(limit, [&](std::chrono::nanoseconds slice) {
     // A slice of 0 would mean not to wait, and fail otherwise.
     if (limit.count() > 0) slice = std::max(slice, std::chrono::nanoseconds(1));
-    Completion sent = sender->send(spec, buffer.bytes(), slice);
-    const Status refused = sent.done() ? sent.wait(std::chrono::nanoseconds(0)) : Status();
-    if (refused.code() == StatusCode::kDeadlineExceeded) return refused;
-    return sent;
-  };
-  Completion posted = keep(value_or_raise(wait_in_slices(limit, attempt)), source);
-  // The caller gets a refusal at once.
-  if (posted.done()) raise_if_error(posted.wait(std::chrono::nanoseconds(0)));
+    return taken(fw_sender_send(handle, &spec, buffer.bytes().data, buffer.size(),
+                                static_cast<std::uint64_t>(slice.count()), &posted.completion));
+  }));
   return posted;
 }
 
-Completion send_tensor(Sender& sender, nb::handle source, std::string dtype,
+// The operation, unless it has failed meanwhile: the caller gets that at once.
+Completion sent(PostOutcome posted, nb::handle source) {
+  Completion completion = completion_of(posted, source);
+  if (completion.done()) raise_if_error(completion.wait(std::chrono::nanoseconds(0)));
+  return completion;
+}
+
+Completion send_tensor(Sender& sender, nb::handle source, const std::string& dtype,
                        std::uint32_t item_bytes, Dims dims, nb::handle timeout) {
   const auto limit = to_timeout(timeout, "send");
-  const TensorSpec spec{std::move(dtype), item_bytes, std::move(dims)};
-  return post_tensor(sender, source, PythonBuffer::readable(source), spec, limit);
+  fw_tensor_spec spec = to_spec(dtype, item_bytes, dims.size());
+  std::copy_n(dims.data(), std::min<std::size_t>(dims.size(), FW_MAX_RANK), spec.dims);
+  return sent(post_tensor(sender, PythonBuffer::readable(source), spec, limit), source);
 }
 
 // None if the array is not plain, and nothing was sent.
-nb::object send_plain(Sender& sender, nb::handle source, std::string dtype, nb::handle timeout) {
+nb::object send_plain(Sender& sender, nb::handle source, const std::string& dtype,
+                      nb::handle timeout) {
   const auto limit = to_timeout(timeout, "send");
   const PlainBuffer buffer = PlainBuffer::readable(source);
   if (!buffer.valid()) return nb::none();
   const Py_buffer& view = buffer.view();
-  const TensorSpec spec{std::move(dtype), static_cast<std::uint32_t>(view.itemsize),
-                        Dims(view.shape, view.shape + view.ndim)};
-  return outcome_of(post_tensor(sender, source, buffer, spec, limit));
+  const auto rank = static_cast<std::size_t>(view.ndim);
+  fw_tensor_spec spec = to_spec(dtype, static_cast<std::uint32_t>(view.itemsize), rank);
+  std::copy_n(view.shape, std::min<std::size_t>(rank, FW_MAX_RANK), spec.dims);
+  const PostOutcome posted = post_tensor(sender, buffer, spec, limit);
+  if (posted.completion == nullptr) return nb::bool_(true);
+  return nb::cast(sent(posted, source));
 }
 
-template <typename End>
-Counts end_stats(End& end) {
-  return counts_of(without_gil([&] { return end->stats(); }));
+Counts receiver_stats(Receiver& receiver) {
+  return counts_of(without_gil([&] { return receiver->end.stats(); }));
+}
+
+Counts sender_stats(Sender& sender) {
+  return counts_of(without_gil([&] { return sender->stats(); }));
 }
 
 }  // namespace
@@ -161,14 +227,14 @@ void bind_tensor(nb::module_& module) {
       .def("wait", &wait_arrival, nb::arg("timeout"))
       .def("reset",
            [](Receiver& receiver) {
-             raise_if_error(without_gil([&] { return receiver->reset(); }));
+             raise_if_error(without_gil([&] { return receiver->end.reset(); }));
            })
-      .def("stats", &end_stats<Receiver>)
+      .def("stats", &receiver_stats)
       .def(
           "close",
           [](Receiver& receiver, std::optional<double> timeout) {
             const auto limit = to_timeout(timeout);
-            raise_if_error(without_gil([&] { return receiver->close(limit); }));
+            raise_if_error(without_gil([&] { return receiver->end.close(limit); }));
           },
           nb::arg("timeout").none());
 
@@ -186,7 +252,7 @@ void bind_tensor(nb::module_& module) {
            nb::sig("def send_plain(self, source: object, dtype: str, timeout: float | None) -> "
                    "typing.Literal[True] | Completion | None"),
            "The same for a plain array; None if it is not, and nothing was sent.")
-      .def("stats", &end_stats<Sender>)
+      .def("stats", &sender_stats)
       .def("abandon",
            [](Sender& sender) { raise_if_error(without_gil([&] { return sender->abandon(); })); })
       .def(

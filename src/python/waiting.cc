@@ -1,13 +1,15 @@
 #include "python/waiting.h"
 
 #include <nanobind/stl/optional.h>
+#include <pthread.h>
 
 #include <cmath>
+#include <csignal>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
-#include "core/start_thread.h"
 #include "python/errors.h"
 
 namespace farwrite::python {
@@ -17,27 +19,58 @@ namespace {
 // most of the calls.
 constexpr std::chrono::nanoseconds kComesBack = std::chrono::milliseconds(100);
 
+// A new thread inherits the mask of signals: those of the process are for Python's main thread. A
+// fault in a thread is its own, and its handler must run.
+class WithoutSignals {
+ public:
+  WithoutSignals() {
+    sigset_t blocked;
+    ::sigfillset(&blocked);
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) {
+      ::sigdelset(&blocked, fault);
+    }
+    ::pthread_sigmask(SIG_SETMASK, &blocked, &before_);
+  }
+  ~WithoutSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  WithoutSignals(const WithoutSignals&) = delete;
+  WithoutSignals& operator=(const WithoutSignals&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+// Runs `body` in a detached thread.
+Status start_detached(std::function<void()> body) {
+  const WithoutSignals blocked;
+  try {
+    std::thread(std::move(body)).detach();
+  } catch (const std::system_error& error) {
+    return Status::system_error(StatusCode::kResourceExhausted,
+                                {"start a call that Ctrl-C can interrupt"},
+                                "no thread could be started", error.code().value(),
+                                "end other threads, or raise the limits (ulimit -u, ulimit -v)");
+  }
+  return Status();
+}
+
 }  // namespace
 
 Result<std::shared_ptr<Beside>> Beside::run(std::function<void()> job) {
   static std::shared_ptr<Beside> last;
-  if (last != nullptr && !last->fork_guard_.in_forked_child() &&
-      std::exchange(last->free_, false) && last->take(job)) {
+  if (last != nullptr && !last->mark_.in_forked_child() && std::exchange(last->free_, false) &&
+      last->take(job)) {
     return last;
   }
   const auto next = std::make_shared<Beside>();
   (void)next->take(job);
-  std::thread thread;
-  FARWRITE_RETURN_IF_ERROR(core::start_thread(thread, {"start a call that Ctrl-C can interrupt"},
-                                              [next] { next->work(); }));
-  thread.detach();
+  FARWRITE_RETURN_IF_ERROR(start_detached([next] { next->work(); }));
   last = next;
   return next;
 }
 
 // False, and `job` is still the caller's, if the thread has ended.
 bool Beside::take(std::function<void()>& job) {
-  const core::Lock lock(mutex_);
+  const std::lock_guard lock(mutex_);
   if (ended_) return false;
   job_ = std::move(job);
   given_.notify_one();
@@ -48,8 +81,8 @@ void Beside::work() {
   while (true) {
     std::function<void()> job;  // what it holds is let go of before the next wait
     {
-      const core::Lock lock(mutex_);
-      given_.wait_for(mutex_, kComesBack, [this]() FW_REQUIRES(mutex_) { return job_ != nullptr; });
+      std::unique_lock lock(mutex_);
+      given_.wait_for(lock, kComesBack, [this] { return job_ != nullptr; });
       ended_ = job_ == nullptr;
       if (ended_) return;
       job = std::exchange(job_, nullptr);

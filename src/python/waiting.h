@@ -5,18 +5,19 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <exception>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <type_traits>
 #include <utility>
 
-#include "core/completion.h"
-#include "core/fork_guard.h"
-#include "core/mutex.h"
 #include "farwrite/status.h"
+#include "farwrite/timeout.h"
 #include "python/errors.h"
+#include "python/forks.h"
 #include "python/gil.h"
 
 namespace farwrite::python {
@@ -46,19 +47,31 @@ StatusCode code_of(const Result<T>& result) {
   return result.status().code();
 }
 
-// Calls `attempt(timeout)` without the GIL, in slices, until it gives anything but
+// Calls `attempt(timeout)` without the GIL. It may take the GIL before it ends, if it wants to have
+// the GilRelease as well.
+template <typename Attempt>
+auto attempt_without_gil(Attempt& attempt, std::chrono::nanoseconds timeout) {
+  GilRelease released;
+  if constexpr (std::is_invocable_v<Attempt&, std::chrono::nanoseconds, GilRelease&>) {
+    return attempt(timeout, released);
+  } else {
+    return attempt(timeout);
+  }
+}
+
+// Calls `attempt` as attempt_without_gil() does, in slices, until it gives anything but
 // kDeadlineExceeded or `timeout` has passed. For calls that lose nothing when they are repeated.
 template <typename Attempt>
 auto wait_in_slices(std::chrono::nanoseconds timeout, Attempt&& attempt) {
   using Clock = std::chrono::steady_clock;
   if (timeout <= kSignalInterval || !in_main_thread()) {
-    return without_gil([&] { return attempt(timeout); });
+    return attempt_without_gil(attempt, timeout);
   }
   const Clock::time_point start = Clock::now();
   while (true) {
     const auto left = timeout == kForever ? kForever : timeout - (Clock::now() - start);
-    auto outcome = without_gil(
-        [&] { return attempt(std::clamp(left, std::chrono::nanoseconds(0), kSignalInterval)); });
+    auto outcome = attempt_without_gil(
+        attempt, std::clamp(left, std::chrono::nanoseconds(0), kSignalInterval));
     const bool last = left <= kSignalInterval;
     if (last || code_of(outcome) != StatusCode::kDeadlineExceeded) return outcome;
     check_signals();
@@ -96,12 +109,12 @@ class Beside {
   bool take(std::function<void()>& job);
   void work();
 
-  const core::ForkGuard fork_guard_;
+  const ForkMark mark_;
   bool free_ = false;  // main thread only; one that does an abandoned job is not
-  core::Mutex mutex_;
-  core::CondVar given_;
-  std::function<void()> job_ FW_GUARDED_BY(mutex_);
-  bool ended_ FW_GUARDED_BY(mutex_) = false;
+  std::mutex mutex_;   // guards what follows
+  std::condition_variable given_;
+  std::function<void()> job_;
+  bool ended_ = false;
 };
 
 // Runs `call` without the GIL; in the main thread it runs in the thread beside it, so that a signal
@@ -113,11 +126,11 @@ auto wait_beside(Call call) {
   if (!in_main_thread()) return without_gil(call);
 
   struct SharedOutcome {
-    core::Mutex mutex;
-    core::CondVar ended;
-    bool over FW_GUARDED_BY(mutex) = false;
-    std::optional<Outcome> outcome FW_GUARDED_BY(mutex);
-    std::exception_ptr failure FW_GUARDED_BY(mutex);  // the call had no memory, and threw
+    std::mutex mutex;  // guards what follows
+    std::condition_variable ended;
+    bool over = false;
+    std::optional<Outcome> outcome;
+    std::exception_ptr failure;  // the call had no memory, and threw
   };
   const auto shared = std::make_shared<SharedOutcome>();
   auto held = std::make_optional(std::move(call));
@@ -130,7 +143,7 @@ auto wait_beside(Call call) {
       failure = std::current_exception();
     }
     held.reset();  // what it has may take long to close, and the thread gets other calls after this
-    const core::Lock lock(shared->mutex);
+    const std::lock_guard lock(shared->mutex);
     shared->outcome = std::move(outcome);
     shared->failure = std::move(failure);
     shared->over = true;
@@ -138,13 +151,12 @@ auto wait_beside(Call call) {
   }));
   while (true) {
     const bool ended = without_gil([&] {
-      core::Lock lock(shared->mutex);
-      return shared->ended.wait_for(shared->mutex, kSignalInterval,
-                                    [&]() FW_REQUIRES(shared->mutex) { return shared->over; });
+      std::unique_lock lock(shared->mutex);
+      return shared->ended.wait_for(lock, kSignalInterval, [&] { return shared->over; });
     });
     if (ended) {
       thread->set_free();
-      const core::Lock lock(shared->mutex);
+      const std::lock_guard lock(shared->mutex);
       if (shared->failure != nullptr) std::rethrow_exception(shared->failure);
       return std::move(*shared->outcome);
     }

@@ -128,6 +128,7 @@ BELOW = {
 }
 ABOVE = {
     "src/core/log.cc": '#include "device/channel.h"\n',
+    "src/python/waiting.cc": '#include "core/status.h"\n',
     "src/tensorflow/base/options.cc": '#include "peer/peers.h"\n',
     "python/farwrite/device.py": "def run():\n    from farwrite_bench import plan\n",
     "bench/python/farwrite_bench/plan.py": "import farwrite_experiments.train\n",
@@ -195,6 +196,10 @@ def test_a_new_folder_needs_a_floor() -> None:
 def test_a_lock_that_the_compiler_does_not_check_is_refused(line: str) -> None:
     found = check_locks.faults({"src/box/pin.cc": f"\n{line}\n", check_locks.OURS: line})
     assert [fault.split(" ")[0] for fault in found] == ["src/box/pin.cc:2:"]
+
+
+def test_the_python_module_has_the_locks_of_the_standard_library() -> None:
+    assert check_locks.faults({"src/python/waiting.h": "std::mutex mutex_;\n"}) == []
 
 
 def test_a_lock_that_the_compiler_checks_is_not_refused() -> None:

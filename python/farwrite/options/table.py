@@ -21,6 +21,7 @@ def _from_core(row: dict[str, Any]) -> Option:
     return Option(
         kind=kind,
         places=tuple(map(Place, row.pop("places"))),
+        choices=tuple(row.pop("choices")),
         default=None if default == "none" else default,
         **row,
     )
