@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "core/completion.h"
-#include "core/export.h"
 #include "device/device.h"
 #include "farwrite/box_types.h"
 #include "farwrite/bytes.h"
@@ -23,15 +22,15 @@ class ClientState;
 class SegmentState;
 class ServerState;
 
-FARWRITE_API Status add_scaled(ElementType type, void* destination, const void* source,
-                               Factor factor, std::uint64_t elements);
+Status add_scaled(ElementType type, void* destination, const void* source, Factor factor,
+                  std::uint64_t elements);
 
 struct Update {
   Completion done;
   std::shared_ptr<const std::uint64_t> version;
 };
 
-class FARWRITE_API LeasedSegment {
+class LeasedSegment {
  public:
   LeasedSegment() = default;
   LeasedSegment(std::shared_ptr<const void> held, ByteView bytes, const VersionId& id)
@@ -46,7 +45,7 @@ class FARWRITE_API LeasedSegment {
   VersionId id_;
 };
 
-class FARWRITE_API Segment {
+class Segment {
  public:
   Segment() = default;
   explicit Segment(std::shared_ptr<SegmentState> state) : state_(std::move(state)) {}
@@ -77,7 +76,7 @@ class FARWRITE_API Segment {
   std::shared_ptr<SegmentState> state_;
 };
 
-class FARWRITE_API Client {
+class Client {
  public:
   static Result<Client> connect(const Endpoint& server, const ClientOptions& options = {});
 
@@ -101,7 +100,7 @@ class FARWRITE_API Client {
   std::shared_ptr<ClientState> state_;
 };
 
-class FARWRITE_API Server {
+class Server {
  public:
   static Result<Server> serve(const ServerOptions& options = {});
 

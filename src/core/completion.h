@@ -5,7 +5,6 @@
 #include <functional>
 #include <memory>
 
-#include "core/export.h"
 #include "farwrite/status.h"
 #include "farwrite/timeout.h"
 
@@ -15,7 +14,7 @@ namespace core {
 class CompletionState;
 }
 
-class FARWRITE_API Completion {
+class Completion {
  public:
   explicit Completion(Status status) : status_(std::move(status)) {}
   explicit Completion(std::shared_ptr<core::CompletionState> state) : state_(std::move(state)) {}

@@ -6,7 +6,6 @@
 #include <span>
 #include <string_view>
 
-#include "core/export.h"
 #include "farwrite/box_types.h"
 #include "farwrite/channel_types.h"
 #include "farwrite/device_types.h"
@@ -42,22 +41,22 @@ struct CounterTable {
 template <typename Stats>
 const CounterTable<Stats>& counters();
 template <>
-FARWRITE_API const CounterTable<MemoryStats>& counters();
+const CounterTable<MemoryStats>& counters();
 template <>
-FARWRITE_API const CounterTable<AdapterStats>& counters();
+const CounterTable<AdapterStats>& counters();
 template <>
-FARWRITE_API const CounterTable<GpuStats>& counters();
+const CounterTable<GpuStats>& counters();
 template <>
-FARWRITE_API const CounterTable<DeviceStats>& counters();
+const CounterTable<DeviceStats>& counters();
 template <>
-FARWRITE_API const CounterTable<ChannelStats>& counters();
+const CounterTable<ChannelStats>& counters();
 template <>
-FARWRITE_API const CounterTable<TensorStats>& counters();
+const CounterTable<TensorStats>& counters();
 template <>
-FARWRITE_API const CounterTable<box::ClientStats>& counters();
+const CounterTable<box::ClientStats>& counters();
 template <>
-FARWRITE_API const CounterTable<box::ServerStats>& counters();
+const CounterTable<box::ServerStats>& counters();
 template <>
-FARWRITE_API const CounterTable<stream::Stats>& counters();
+const CounterTable<stream::Stats>& counters();
 
 }  // namespace farwrite::core

@@ -10,14 +10,13 @@
 #include <cstdint>
 #include <string_view>
 
-#include "core/export.h"
 #include "farwrite/status.h"
 
 namespace farwrite::core {
 
 namespace internal {
 // Written only by the child side of fork(2), when the process has a single thread.
-FARWRITE_API extern std::atomic<std::uint64_t> process_generation;
+extern std::atomic<std::uint64_t> process_generation;
 }  // namespace internal
 
 // Zero in the process that loaded Farwrite, and one more with every fork on the way to this
@@ -43,7 +42,7 @@ class ForkGuard {
   }
 
  private:
-  FARWRITE_API static Status forked(std::string_view operation);
+  static Status forked(std::string_view operation);
 
   std::uint64_t generation_;
 };

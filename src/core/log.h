@@ -9,7 +9,6 @@
 #include <functional>
 #include <string_view>
 
-#include "core/export.h"
 #include "farwrite/status.h"
 
 namespace farwrite::core {
@@ -26,16 +25,16 @@ bool log_enabled(LogLevel level);
 // Writes one line, without a trailing newline in `text`; control characters become spaces, since
 // part of the text may come from a peer. Thread-safe, takes no lock, keeps errno, and works in a
 // forked child.
-FARWRITE_API void log(LogLevel level, std::string_view text);
+void log(LogLevel level, std::string_view text);
 
 // Overrides FARWRITE_LOG.
 void set_log_level(LogLevel level);
 // The same by the level's name; kInvalidArgument if it is none.
-FARWRITE_API Status set_log_level_by_name(std::string_view name);
+Status set_log_level_by_name(std::string_view name);
 // kInvalidArgument if FARWRITE_LOG is set to no level.
-FARWRITE_API Status check_log_variable();
+Status check_log_variable();
 // The name of the level in force.
-FARWRITE_API std::string_view log_level_name();
+std::string_view log_level_name();
 
 // Sends lines to `sink` instead of stderr; nullptr restores stderr. The sink is called by whichever
 // thread logs, by several at once, and may still be running in another thread when it has been

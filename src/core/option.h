@@ -13,7 +13,6 @@
 #include <variant>
 #include <vector>
 
-#include "core/export.h"
 #include "farwrite/options.h"
 
 namespace farwrite::core {
@@ -33,7 +32,7 @@ enum class OptionKind : std::uint8_t {
   kPorts,  // from the first to the last
 };
 
-FARWRITE_API std::string_view shown(OptionKind kind);
+std::string_view shown(OptionKind kind);
 
 // Where an option works; a row adds several up.
 enum OptionPlace : std::uint8_t {
@@ -74,7 +73,7 @@ inline constexpr std::size_t kMaxDeviceNameBytes = 255;  // DeviceOptions::name
 
 // Stores the value that `text` gives to `option`. Returns nothing, or what is wrong with the text:
 // "is not a whole number from 1 to 64". Then `field` is unchanged.
-FARWRITE_API std::string parse(const Option& option, std::string_view text, OptionField field);
+std::string parse(const Option& option, std::string_view text, OptionField field);
 
 // Nothing, or what is wrong with the number, or the length of the text, in the option's field:
 // "3 is not ...". It only reads.

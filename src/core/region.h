@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "core/completion.h"
-#include "core/export.h"
 #include "core/region_descriptor.h"
 #include "farwrite/bytes.h"
 #include "farwrite/memory_kind.h"
@@ -28,7 +27,7 @@ class RegionState;
 class RemoteRegionState;
 }  // namespace device
 
-class FARWRITE_API MemoryRegion {
+class MemoryRegion {
  public:
   MemoryRegion() = default;
   explicit MemoryRegion(std::shared_ptr<device::RegionState> state) : state_(std::move(state)) {}
@@ -48,7 +47,7 @@ class FARWRITE_API MemoryRegion {
   std::shared_ptr<device::RegionState> state_;
 };
 
-class FARWRITE_API RemoteRegion {
+class RemoteRegion {
  public:
   RemoteRegion() = default;
   explicit RemoteRegion(std::shared_ptr<device::RemoteRegionState> state)
@@ -68,7 +67,7 @@ class FARWRITE_API RemoteRegion {
   std::shared_ptr<device::RemoteRegionState> state_;
 };
 
-class FARWRITE_API Alias {
+class Alias {
  public:
   Alias() = default;
   Alias(std::shared_ptr<device::RemoteRegionState> state, ByteView bytes)

@@ -7,7 +7,6 @@
 #include <optional>
 #include <vector>
 
-#include "core/export.h"
 #include "farwrite/bytes.h"
 #include "farwrite/options.h"
 #include "farwrite/region_types.h"
@@ -33,7 +32,7 @@ struct FabricKey {
 //
 // Record type 1 is a fabric key {u8 fabric, 7 zero bytes, u64 key}. Record type 2 is the UUID of
 // the GPU that has the memory {u8[16]}. Unknown types are skipped.
-struct FARWRITE_API RegionDescriptor {
+struct RegionDescriptor {
   static constexpr std::uint16_t kVersion = 1;     // version of the wire format
   static constexpr std::size_t kPrefixBytes = 56;  // length of the part before the tail
   static constexpr std::size_t kMaxBytes = 1024;   // longest wire format, in bytes

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <string>
 
-#include "core/export.h"
 #include "farwrite/status.h"
 
 // OpenSSL's own names for its opaque types.
@@ -65,7 +64,7 @@ struct TlsLibrary {
 
   // Opens it once and for all; never closed again, because threads may be inside. kUnavailable
   // names the file that is missing, or the function, and the package to install. Thread-safe.
-  FARWRITE_API static Result<const TlsLibrary*> open();
+  static Result<const TlsLibrary*> open();
   // The same for one file, anew. For tests.
   static Result<TlsLibrary> load(const std::string& file);
 

@@ -3,7 +3,6 @@
 
 #include <string>
 
-#include "core/export.h"
 #include "farwrite/status.h"
 
 namespace farwrite::core {
@@ -21,6 +20,6 @@ Result<std::string> cookie_path();
 Result<std::string> read_or_make_token(const std::string& path, bool make_folders);
 
 // The error that the file which FARWRITE_TOKEN_FILE names would give, without making a missing one.
-FARWRITE_API Status check_token_file_variable();
+Status check_token_file_variable();
 
 }  // namespace farwrite::core

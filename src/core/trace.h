@@ -12,7 +12,6 @@
 #include <string>
 #include <string_view>
 
-#include "core/export.h"
 #include "farwrite/status.h"
 
 namespace farwrite::core {
@@ -70,11 +69,11 @@ void start_trace_from_environment();
 void start_trace(std::string file);
 
 // Writes what was kept, forgets it, and ends tracing; another start_trace() may follow.
-FARWRITE_API Status stop_trace();
+Status stop_trace();
 
 // Writes what was kept so far, replacing the file. Nothing while tracing is off, or if nothing was
 // added since the last time. kPermissionDenied if the file cannot be written.
-FARWRITE_API Status write_trace();
+Status write_trace();
 // The same, with the error as a warning in the log.
 void write_trace_or_warn();
 

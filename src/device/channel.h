@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "core/completion.h"
-#include "core/export.h"
 #include "core/notification.h"
 #include "core/region.h"
 #include "farwrite/bytes.h"
@@ -31,7 +30,7 @@ class Engine;
 class Port;
 }  // namespace transfer
 
-class FARWRITE_API Channel {
+class Channel {
  public:
   Channel() = default;
   explicit Channel(std::shared_ptr<device::ChannelState> state) : state_(std::move(state)) {}

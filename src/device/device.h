@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "core/export.h"
 #include "core/region.h"
 #include "device/channel.h"
 #include "device/registration.h"
@@ -22,7 +21,7 @@ namespace device {
 class DeviceState;
 }
 
-class FARWRITE_API Device {
+class Device {
  public:
   static Result<Device> open(const DeviceOptions& options = {});
 

@@ -32,7 +32,7 @@ namespace farwrite::device {
 memory::HugePages to_memory(HugePages pages);
 
 // Why no device opens with these options, wherever it is; ok if one may.
-FARWRITE_API Status check_options(const DeviceOptions& options);
+Status check_options(const DeviceOptions& options);
 
 // Thread-safe. Channels share it; close() ends its threads and channels, whichever thread still
 // shares it.

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "core/event_loop.h"
-#include "core/export.h"
 #include "fabric/fabric.h"
 #include "farwrite/options.h"
 #include "farwrite/status.h"
@@ -62,6 +61,6 @@ struct FabricReport {
   std::vector<std::string> more;  // further addresses
 };
 // A report for each kind, best first.
-FARWRITE_API std::vector<FabricReport> describe_fabrics(const DeviceOptions& options);
+std::vector<FabricReport> describe_fabrics(const DeviceOptions& options);
 
 }  // namespace farwrite::fabric

@@ -9,8 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "core/export.h"
-
 namespace farwrite::fabric {
 
 struct PciDevice {
@@ -22,10 +20,10 @@ struct PciDevice {
 
 // Whether `adapter` reads and writes the memory of `gpu`. Otherwise the bytes pass through host
 // memory.
-FARWRITE_API bool reaches_directly(const PciDevice& adapter, const PciDevice& gpu);
+bool reaches_directly(const PciDevice& adapter, const PciDevice& gpu);
 
 // Reads the files anew in every call. What is missing or malformed is unknown, never an error.
-class FARWRITE_API Topology {
+class Topology {
  public:
   explicit Topology(std::filesystem::path sysfs = "/sys");
 

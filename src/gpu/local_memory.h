@@ -3,16 +3,15 @@
 
 #include <cstdint>
 
-#include "core/export.h"
 #include "farwrite/memory_kind.h"
 #include "farwrite/status.h"
 
 namespace farwrite {
 
-FARWRITE_API Status use_cuda();
+Status use_cuda();
 
-FARWRITE_API Result<MemoryKind> kind_of_memory(const void* address);
+Result<MemoryKind> kind_of_memory(const void* address);
 
-FARWRITE_API Status wait_for_stream(MemoryKind gpu, std::uintptr_t stream);
+Status wait_for_stream(MemoryKind gpu, std::uintptr_t stream);
 
 }  // namespace farwrite

@@ -5,24 +5,23 @@
 #include <string_view>
 #include <vector>
 
-#include "core/export.h"
 #include "farwrite/copy_types.h"
 #include "farwrite/status.h"
 
 namespace farwrite {
 
-FARWRITE_API void copy_bytes(void* destination, const void* source, std::size_t bytes);
+void copy_bytes(void* destination, const void* source, std::size_t bytes);
 
-FARWRITE_API std::vector<CopyKernel> copy_kernels();
+std::vector<CopyKernel> copy_kernels();
 
-FARWRITE_API const CopyKernel& probe_copy_kernels();
+const CopyKernel& probe_copy_kernels();
 
-FARWRITE_API Status copy_memory(void* destination, const void* source, std::size_t bytes);
+Status copy_memory(void* destination, const void* source, std::size_t bytes);
 
 namespace memory {
 
 // kInvalidArgument if FARWRITE_COPY_KERNEL is set to no kernel that this CPU can run. Probes none.
-FARWRITE_API Status check_copy_kernel_variable();
+Status check_copy_kernel_variable();
 
 // A kernel that passes the caches, which needs no probe: they are about equally fast. Null if this
 // CPU has none, or FARWRITE_COPY_KERNEL says memcpy.

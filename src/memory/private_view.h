@@ -9,14 +9,13 @@
 #include <cstdint>
 #include <utility>
 
-#include "core/export.h"
 #include "farwrite/bytes.h"
 #include "farwrite/status.h"
 
 namespace farwrite::memory {
 
 // Movable.
-class FARWRITE_API PrivateView {
+class PrivateView {
  public:
   // Of `bytes` in a segment of this process or a mapped one of a peer; the caller keeps that
   // mapping during the call. Of other memory it is a copy. kResourceExhausted.

@@ -7,7 +7,6 @@
 #include <memory>
 #include <vector>
 
-#include "core/export.h"
 #include "device/channel.h"
 #include "device/device.h"
 #include "farwrite/bytes.h"
@@ -19,7 +18,7 @@ namespace farwrite::stream {
 class StreamState;
 class StreamsState;
 
-class FARWRITE_API Stream {
+class Stream {
  public:
   using OnRead = std::function<void(Result<std::vector<Slice>>)>;
   using OnDone = std::function<void(const Status&)>;
@@ -38,7 +37,7 @@ class FARWRITE_API Stream {
   std::shared_ptr<Handle> handle_;
 };
 
-class FARWRITE_API Streams {
+class Streams {
  public:
   static Result<Streams> create(Device device, Channel channel, const Options& options = {});
 

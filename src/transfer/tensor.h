@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "core/completion.h"
-#include "core/export.h"
 #include "device/channel.h"
 #include "device/device.h"
 #include "farwrite/bytes.h"
@@ -28,7 +27,7 @@ class SenderState;
 class Received;
 }  // namespace transfer
 
-class FARWRITE_API ReceivedTensor {
+class ReceivedTensor {
  public:
   ReceivedTensor() = default;
   explicit ReceivedTensor(std::shared_ptr<const transfer::Received> state)
@@ -45,7 +44,7 @@ class FARWRITE_API ReceivedTensor {
   std::shared_ptr<const transfer::Received> state_;
 };
 
-class FARWRITE_API TensorReceiver {
+class TensorReceiver {
  public:
   static Result<TensorReceiver> open(const Channel& channel, std::string_view name,
                                      const ReceiverOptions& options);
@@ -68,7 +67,7 @@ class FARWRITE_API TensorReceiver {
   std::shared_ptr<transfer::ReceiverState> state_;
 };
 
-class FARWRITE_API TensorSender {
+class TensorSender {
  public:
   static Result<TensorSender> open(const Device& device, const Channel& channel,
                                    std::string_view name,

@@ -45,7 +45,6 @@ INTERNAL = {
     "FARWRITE_STAND_IN",  # a macro of cmake/gcc_s.cc
     "FARWRITE_ALL_IN_PLACE",
     "FARWRITE_ANSWER",
-    "FARWRITE_API",
     "FARWRITE_BENCH_WIDEST",  # a macro of bench/src/box.cc
     "FARWRITE_RPC_OVER_FABRIC_PEERS",  # of farwrite_experiments.rpc_over_fabric
     "FARWRITE_RPC_OVER_FABRIC_SERVER",  # a name in TensorFlow's registry
