@@ -1,6 +1,7 @@
 #include "raw_limits.h"
 
 #include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <string>
 
@@ -10,6 +11,8 @@ namespace farwrite::bench {
 namespace {
 
 constexpr std::chrono::seconds kTakeTimeout{30};
+// Smaller copies are memcpy's, whichever kernel is tried.
+constexpr std::uint64_t kLeastKernelBytes = std::uint64_t{16} << 10;
 constexpr ErrorContext kWhere{.operation = "bench p2p limit", .peer = {}, .fabric = {}};
 
 }  // namespace
@@ -51,7 +54,7 @@ RawLine& RawPath::incoming(std::uint32_t lane) const {
 }
 
 void RawPath::copy(std::byte* destination, const std::byte* source) const {
-  if (phase_.size < kStreamingCopyBytes) {
+  if (phase_.size < kLeastKernelBytes) {
     std::memcpy(destination, source, phase_.size);
   } else {
     kernel_(destination, source, phase_.size);

@@ -24,8 +24,8 @@ QUICK_POOL_BYTES = 64 * MIB
 ROUNDS, QUICK_ROUNDS = 5, 2
 POLLED_TARGETS = {4 * KIB: 1.3, 64 * KIB: 1.15, 128 * KIB: 1.15, 256 * KIB: 1.15}
 """By size of a write: how many times the limit's time it may take, if receivers poll."""
-STREAMING_BYTES = 256 * KIB
-"""From this size on the limit uses the best copy kernel; below, every kernel is memcpy."""
+STREAMING_BYTES = 16 * KIB
+"""From this size on the limit uses the best copy kernel; below, it is memcpy."""
 
 MEMORY_RATE = 3e9
 """Bytes per second of one pass, for the expected time alone."""
