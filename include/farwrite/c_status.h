@@ -58,10 +58,10 @@ FW_API const char* fw_version(void);
 
 /// Lets the calling thread end its own waits. While a call of this thread waits for an answer of a
 /// peer or of a box (lookup, open, and all that a box's client asks for) or for an operation, it
-/// calls `interrupted(context)` about every 100 ms. Once that returns nonzero, the call ends as if
-/// its time were up. NULL, the default, asks nothing. For languages whose signal handlers run
-/// between two steps of a thread. Other waits do not ask: call them again and again, with a short
-/// timeout.
+/// calls `interrupted(context)` about every 100 ms. Once that returns nonzero, such waits of the
+/// thread end as if their time were up, until it calls this function again. NULL, the default, asks
+/// nothing. For languages whose signal handlers run between two steps of a thread. Other waits do
+/// not ask: call them again and again, with a short timeout.
 FW_API void fw_set_interrupt(int (*interrupted)(void* context), void* context);
 
 /// The code, a fw_code.

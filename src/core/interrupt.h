@@ -20,21 +20,24 @@ class Interrupt {
   static void set(Check check, void* context) {
     check_ = check;
     context_ = context;
+    raised_ = false;
   }
+  // The check was not 0, so that this thread waits no more: for who would begin another wait.
+  static bool raised() { return raised_; }
 
   // Waits on `changed`, with `mutex` held, until `ended()` says so; false if the deadline has
-  // passed or the check is not 0. The check runs without the mutex.
+  // passed or the check is or was not 0. The check runs without the mutex.
   template <typename Ended>
   static bool wait(CondVar& changed, Mutex& mutex, Deadline deadline, Ended ended)
       FW_REQUIRES(mutex) FW_NO_THREAD_SAFETY_ANALYSIS {
     Deadline look = next_look();
     while (!ended()) {
-      if (deadline.expired()) return false;
+      if (deadline.expired() || raised_) return false;
       changed.wait_for(mutex, deadline.earlier(look).turn());
       if (!look.expired()) continue;
       {
         const Unlock unlocked(mutex);
-        if (check_(context_) != 0) return false;
+        if (check_(context_) != 0) raised_ = true;
       }
       look = next_look();
     }
@@ -48,6 +51,7 @@ class Interrupt {
 
   static inline constinit thread_local Check check_ = nullptr;
   static inline constinit thread_local void* context_ = nullptr;
+  static inline constinit thread_local bool raised_ = false;
 };
 
 }  // namespace farwrite::core

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "core/interrupt.h"
 #include "device/channel_state.h"
 #include "device/device_state.h"
 
@@ -119,7 +120,7 @@ Result<std::shared_ptr<fabric::RemoteWindow>> ChannelState::import(
     // the peer's end.
     auto window =
         link_.get()->import(descriptor, deadline.earlier(core::Deadline::after(kFabricTurn)));
-    const bool again = !window.ok() && !deadline.expired() &&
+    const bool again = !window.ok() && !deadline.expired() && !core::Interrupt::raised() &&
                        window.status().code() == StatusCode::kDeadlineExceeded;
     if (!again) return window;
     FARWRITE_RETURN_IF_ERROR(unusable("open memory"));

@@ -183,6 +183,10 @@ TEST_F(CAbi, AThreadEndsItsOwnWaitsAndNoOther) {
   EXPECT_EQ(code(fw_channel_lookup(near_.channel, "nothing", kHang, &remote)), "kNotFound");
   EXPECT_EQ(remote, nullptr);
   EXPECT_EQ(asked, 3);
+  const auto begun = std::chrono::steady_clock::now();
+  EXPECT_NE(code(fw_channel_lookup(near_.channel, "nothing", kHang, &remote)), "kOk");
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::nanoseconds(kHang / 2));
+  EXPECT_EQ(asked, 3) << "it waits no more";
   fw_set_interrupt(nullptr, nullptr);
   EXPECT_EQ(code(fw_channel_lookup(near_.channel, "nothing", 300'000'000, &remote)), "kNotFound");
   EXPECT_EQ(asked, 3) << "it is not asked any more";
