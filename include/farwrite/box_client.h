@@ -27,9 +27,11 @@ namespace box {
 
 namespace internal {
 
-/// @private Appends to the vector of the context.
+using Infos = farwrite::internal::Gathered<std::vector<SegmentInfo>>;  ///< @private
+
+/// @private Appends to the Infos of the context.
 inline void append_info(void* context, const fw_segment_info* info) noexcept {
-  static_cast<std::vector<SegmentInfo>*>(context)->push_back(to_info(*info));
+  Infos::into(context, [info](std::vector<SegmentInfo>& all) { all.push_back(to_info(*info)); });
 }
 
 /// @private A client, and what never changes of it.
@@ -159,18 +161,18 @@ inline Result<Segment> Client::attach(std::uint64_t key) const {
 }
 
 inline Result<std::vector<SegmentInfo>> Client::list() const {
-  std::vector<SegmentInfo> infos;
+  internal::Infos infos;
   FARWRITE_RETURN_IF_ERROR(
       internal::taken(fw_box_list(handle(), nullptr, internal::append_info, &infos)));
-  return infos;
+  return infos.take();
 }
 
 inline Result<SegmentInfo> Client::describe(std::string_view name) const {
   FARWRITE_RETURN_IF_ERROR(internal::refuse_zero("describe a segment", "the name", name));
-  std::vector<SegmentInfo> infos;
+  internal::Infos infos;
   FARWRITE_RETURN_IF_ERROR(internal::taken(
       fw_box_list(handle(), std::string(name).c_str(), internal::append_info, &infos)));
-  return std::move(infos.front());
+  return std::move(infos.take().front());
 }
 
 inline Result<MemoryRegion> Client::allocate(std::uint64_t bytes) const {

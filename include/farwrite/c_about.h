@@ -1,6 +1,7 @@
 /// @file
 /// The C ABI: what the library knows of its options, its counters and this machine. Each text is
-/// one JSON value in UTF-8. Later versions may add members to its objects.
+/// one JSON value. Texts in it are UTF-8, but for names that the system gave otherwise. Later
+/// versions may add members to its objects.
 #pragma once
 
 #include "farwrite/c_options.h"

@@ -13,6 +13,7 @@
 
 #include "farwrite/c_device.h"
 #include "farwrite/copy_types.h"
+#include "farwrite/internal/bridge.h"
 #include "farwrite/internal/namespace.h"
 
 FARWRITE_BEGIN
@@ -27,11 +28,14 @@ inline void copy_bytes(void* destination, const void* source, std::size_t bytes)
 
 namespace internal {
 
+using Kernels = Gathered<std::vector<CopyKernel>>;  ///< @private
+
 /// @private
 inline void append_kernel(void* context, const fw_copy_kernel* kernel) noexcept {
-  static_cast<std::vector<CopyKernel>*>(context)->push_back(
-      {kernel->name, kernel->function, kernel->supported != 0, kernel->probed_gb_s,
-       kernel->chosen != 0});
+  Kernels::into(context, [kernel](std::vector<CopyKernel>& all) {
+    all.push_back({kernel->name, kernel->function, kernel->supported != 0, kernel->probed_gb_s,
+                   kernel->chosen != 0});
+  });
 }
 
 }  // namespace internal
@@ -40,9 +44,9 @@ inline void append_kernel(void* context, const fw_copy_kernel* kernel) noexcept 
 /// `FARWRITE_COPY_KERNEL=NAME` overrides the choice. A name that is unknown or unsupported is
 /// logged with the names that work and is ignored here, and no device opens with it. Thread-safe.
 inline std::vector<CopyKernel> copy_kernels() {
-  std::vector<CopyKernel> kernels;
+  internal::Kernels kernels;
   fw_copy_kernels(internal::append_kernel, &kernels);
-  return kernels;
+  return kernels.take();
 }
 
 /// The kernel that copy_bytes() uses. The first call runs the probe. Thread-safe.

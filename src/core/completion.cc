@@ -106,12 +106,14 @@ bool CompletionState::settled() const {
 Status CompletionState::wait(std::chrono::nanoseconds timeout) const {
   FARWRITE_RETURN_IF_ERROR(fork_guard_.check("wait for an operation"));
   const Deadline deadline = Deadline::after(timeout);
+  const auto ended = [this]() FW_REQUIRES(mutex_) { return done_; };
   Lock lock(mutex_);
   while (!done_) {
     if (!explanation_.empty()) {
       explain();
-      changed_.wait_for(mutex_, std::min(deadline.remaining(), kLongWait / 10));
-      if (done_ || !deadline.expired()) continue;
+      const Deadline slice = deadline.earlier(Deadline::after(kLongWait / 10));
+      (void)Interrupt::wait(changed_, mutex_, slice, ended);
+      if (done_ || (!deadline.expired() && !Interrupt::raised())) continue;
     }
     if (!deadline.expired() && ending_ != nullptr && Inside::is(ending_)) {
       return Status::error(
@@ -119,8 +121,7 @@ Status CompletionState::wait(std::chrono::nanoseconds timeout) const {
           "this thread runs a callback, and would have to end the operation itself",
           "wait in another thread, or give on_done() a callback");
     }
-    if (!Interrupt::wait(changed_, mutex_, deadline,
-                         [this]() FW_REQUIRES(mutex_) { return done_; })) {
+    if (!Interrupt::wait(changed_, mutex_, deadline, ended)) {
       return Status::error(StatusCode::kDeadlineExceeded, where(),
                            "the operation is still under way at the deadline",
                            "wait again, or cancel() to stop waiting");

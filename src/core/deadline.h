@@ -25,7 +25,7 @@ class Deadline {
     // A far negative timeout would wrap around the clock's origin and look like the future.
     return Deadline(now + std::max(timeout, std::chrono::nanoseconds::zero()));
   }
-  static Deadline never() { return Deadline(Clock::time_point::max()); }
+  static constexpr Deadline never() { return Deadline(Clock::time_point::max()); }
 
   bool is_never() const { return at_ == Clock::time_point::max(); }
   bool expired() const { return !is_never() && Clock::now() >= at_; }
@@ -59,7 +59,7 @@ class Deadline {
 
   static constexpr std::chrono::nanoseconds kForever = std::chrono::hours(24 * 365 * 100);
 
-  explicit Deadline(Clock::time_point at) : at_(at) {}
+  explicit constexpr Deadline(Clock::time_point at) : at_(at) {}
 
   Clock::time_point at_;
 };

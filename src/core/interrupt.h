@@ -16,11 +16,12 @@ class Interrupt {
  public:
   using Check = int (*)(void* context);
 
-  // Null: nothing is asked.
+  // Null: nothing is asked. What the check itself sets holds until it returns.
   static void set(Check check, void* context) {
     check_ = check;
     context_ = context;
     raised_ = false;
+    next_look_ = check == nullptr ? Deadline::never() : Deadline::after(kLooksEvery);
   }
   // The check was not 0, so that this thread waits no more: for who would begin another wait.
   static bool raised() { return raised_; }
@@ -30,28 +31,38 @@ class Interrupt {
   template <typename Ended>
   static bool wait(CondVar& changed, Mutex& mutex, Deadline deadline, Ended ended)
       FW_REQUIRES(mutex) FW_NO_THREAD_SAFETY_ANALYSIS {
-    Deadline look = next_look();
     while (!ended()) {
-      if (deadline.expired() || raised_) return false;
-      changed.wait_for(mutex, deadline.earlier(look).turn());
-      if (!look.expired()) continue;
-      {
+      if (raised_) return false;
+      if (next_look_.expired()) {
         const Unlock unlocked(mutex);
-        if (check_(context_) != 0) raised_ = true;
+        look();
+      } else if (deadline.expired()) {
+        return false;
+      } else {
+        changed.wait_for(mutex, deadline.earlier(next_look_).turn());
       }
-      look = next_look();
     }
     return true;
   }
 
  private:
-  static Deadline next_look() {
-    return check_ == nullptr ? Deadline::never() : Deadline::after(std::chrono::milliseconds(100));
+  static constexpr std::chrono::milliseconds kLooksEvery{100};
+
+  // What the check calls asks nothing: it would run inside of itself.
+  static void look() {
+    const Check check = check_;
+    void* const context = context_;
+    set(nullptr, nullptr);
+    const bool over = check(context) != 0;
+    set(check, context);
+    raised_ = over;
   }
 
   static inline constinit thread_local Check check_ = nullptr;
   static inline constinit thread_local void* context_ = nullptr;
   static inline constinit thread_local bool raised_ = false;
+  // Of all waits together: many of them are shorter than the time between two looks.
+  static inline constinit thread_local Deadline next_look_ = Deadline::never();
 };
 
 }  // namespace farwrite::core

@@ -17,8 +17,8 @@ namespace farwrite::core {
 enum class LockRank : std::uint8_t {
   // Held while user code runs, which may use another channel.
   kUserCode,
-  // What uses the library as programs do: src/python, src/grpc, src/tensorflow. In the last two the
-  // check knows only their own mutexes, because they are built apart from the library.
+  // What uses the library as programs do: src/grpc and src/tensorflow. They are built apart from
+  // the library, so that the check knows only their own mutexes there.
   kProgram,
   kBox,
   kStream,

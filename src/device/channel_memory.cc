@@ -74,6 +74,7 @@ Result<std::shared_ptr<RemoteRegionState>> ChannelState::lookup(std::string_view
   FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check(kOperation));
   FARWRITE_RETURN_IF_ERROR(check_name(kOperation, name));
   const core::Gate::Pass pass(gate_);
+  const core::Inside inside(this);
   const core::Deadline deadline = core::Deadline::after(timeout);
   auto reply = requests_.lookup(name, deadline);
   if (!reply.ok()) return reply.status();
@@ -85,6 +86,7 @@ Result<std::shared_ptr<RemoteRegionState>> ChannelState::open(const RegionDescri
   constexpr std::string_view kOperation = "open memory";
   FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check(kOperation));
   const core::Gate::Pass pass(gate_);
+  const core::Inside inside(this);
   if (descriptor.device_uuid != peer_.uuid) {
     return Status::error(StatusCode::kInvalidArgument, {kOperation, peer_name_},
                          "the descriptor belongs to device " + hex(descriptor.device_uuid) +

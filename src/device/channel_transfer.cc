@@ -91,6 +91,7 @@ std::uint64_t ChannelState::send_limit() const { return device_->options().send_
 
 Status ChannelState::reach(RemoteRegionState& remote, std::string_view operation,
                            core::Deadline deadline) {
+  const core::Inside inside(this);  // the caller holds the gate, for which a close() would wait
   if (device_->on_own_thread()) {
     // The answer may need this very thread.
     if (remote.reach(core::Deadline::after({})).ok()) return Status();

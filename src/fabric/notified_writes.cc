@@ -81,7 +81,7 @@ Completion NotifiedWrites::post_notified_write(std::uint32_t lane_number,
   {
     const core::Lock lock(lane.mutex);
     Status queued =
-        lane.outbox.queue(deferred, {0, 0, notified.tag});  // its place in the lane's order
+        lane.outbox.queue(deferred, {0, 0, notified.tag}, lane.handed);  // its place in the order
     if (!queued.ok()) return Completion(std::move(queued));
   }
   Operation write = notified;
@@ -159,7 +159,7 @@ Completion NotifiedWrites::post_in_turn(std::uint32_t lane_number, const Operati
       deferred->operation.source = {deferred->message.data(), deferred->message.size()};
       deferred->completion = std::make_shared<core::CompletionState>();
       deferred->ready = true;
-      Status queued = lane.outbox.queue(deferred, {source.size, 0, operation.tag});
+      Status queued = lane.outbox.queue(deferred, {source.size, 0, operation.tag}, lane.handed);
       return queued.ok() ? Completion(deferred->completion) : Completion(std::move(queued));
     }
   }
@@ -177,9 +177,19 @@ void NotifiedWrites::post_ready(std::uint32_t lane_number) {
   while (const auto next = lane.outbox.next(is_ready)) {
     if ((*next)->lost) continue;
     (*next)->operation.accepted = true;
+    ++lane.handed.records;
+    lane.handed.bytes += (*next)->message.size();
     lock.unlock();
     after(post_(lane_number, (*next)->operation),
-          [deferred = *next](const Status& outcome) { deferred->completion->finish(outcome); });
+          [self = shared_from_this(), lane_number, deferred = *next](const Status& outcome) {
+            LaneOutbox& sent = *self->lanes_[lane_number];
+            {
+              const core::Lock counting(sent.mutex);
+              --sent.handed.records;
+              sent.handed.bytes -= deferred->message.size();
+            }
+            deferred->completion->finish(outcome);
+          });
     lock.lock();
   }
   lane.posting = false;

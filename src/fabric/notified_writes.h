@@ -51,7 +51,7 @@ class NotifiedWrites : public std::enable_shared_from_this<NotifiedWrites> {
   // Any operation of the channel, in the order of its lane. Of a notified write the completion is
   // done when the flush is: the bytes are visible, and the notification is posted. An operation
   // that is held back has its message copied, and the link may not refuse it for want of room.
-  // kResourceExhausted when too many are.
+  // kResourceExhausted when too many are, or wait in the link for the same reason.
   Completion post(std::uint32_t lane, const Operation& operation);
 
  private:
@@ -68,6 +68,7 @@ class NotifiedWrites : public std::enable_shared_from_this<NotifiedWrites> {
     core::Mutex mutex{core::LockRank::kFabric};
     Outbox<std::shared_ptr<DeferredNotification>> outbox FW_GUARDED_BY(mutex);
     bool posting FW_GUARDED_BY(mutex) = false;  // a thread posts what is ready; nothing else may
+    Handed handed FW_GUARDED_BY(mutex);         // to the link, which must keep it all
   };
 
   Completion post_notified_write(std::uint32_t lane_number, const Operation& notified);

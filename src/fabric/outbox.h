@@ -40,6 +40,12 @@ struct Weight {
   bool accepted = false;    // it may not be refused: the bounds do not hold for it
 };
 
+// What another outbox has accepted, and not sent yet.
+struct Handed {
+  std::size_t records = 0;
+  std::uint64_t bytes = 0;
+};
+
 // What does not depend on the records.
 class OutboxLedger {
  public:
@@ -107,8 +113,13 @@ class Outbox : public OutboxLedger {
     return held.ok() ? Completion(std::move(completion)) : Completion(std::move(held));
   }
   // The same for a record that waits for something else than its receiver, which is no backlog.
-  Status queue(Record record, const Weight& weight) {
-    if (Status full = check_room(waiting_.size(), kMaxRecords, weight); !full.ok()) return full;
+  // `ahead`: what has left this outbox and counts on.
+  Status queue(Record record, const Weight& weight, const Handed& ahead = {}) {
+    Weight all = weight;
+    all.bytes += ahead.bytes;
+    if (Status full = check_room(waiting_.size() + ahead.records, kMaxRecords, all); !full.ok()) {
+      return full;
+    }
     push_back(std::move(record), weight);
     return Status();
   }

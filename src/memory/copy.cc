@@ -19,6 +19,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// What only a probe or a user may choose (copy_aarch64.cc).
+constexpr std::string_view kUnmeasuredKernel = "nt-stnp";
+
 constexpr std::size_t kProbeBytes = std::size_t{1} << 20;
 constexpr int kProbeRounds = 5;
 constexpr auto kProbeTime = std::chrono::milliseconds(40);
@@ -155,8 +158,9 @@ CopyFunction streaming_kernel() {
   static const CopyFunction function = [] {
     const std::vector<CopyKernel> kernels = all_kernels();
     auto wanted = wanted_kernel(kernels);
+    const bool named = wanted && wanted->ok();
     for (std::size_t i = 0; i < kernels.size(); ++i) {
-      if (wanted && wanted->ok() && i != **wanted) continue;
+      if (named ? i != **wanted : kernels[i].name == kUnmeasuredKernel) continue;
       if (kernels[i].supported && kernels[i].name.starts_with("nt-")) return kernels[i].function;
     }
     return CopyFunction{};

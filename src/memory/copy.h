@@ -24,7 +24,7 @@ namespace memory {
 Status check_copy_kernel_variable();
 
 // A kernel that passes the caches, which needs no probe: they are about equally fast. Null if this
-// CPU has none, or FARWRITE_COPY_KERNEL says memcpy.
+// CPU has none, or FARWRITE_COPY_KERNEL says memcpy. An aarch64's must be named there.
 CopyFunction streaming_kernel();
 
 // The place of the kernel to use, by the probed rates. memcpy, unless a kernel that this CPU runs

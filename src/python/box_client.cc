@@ -64,7 +64,11 @@ Segment* create(Client& client, std::string name, box::ElementType element,
   spec.temporary = temporary;
   const auto creation = exclusive ? box::Creation::kExclusive : box::Creation::kOpenOrCreate;
   return new Segment(value_or_raise(
-      wait_watched([client = *client, &spec, creation] { return client.create(spec, creation); })));
+      wait_watched([client = *client, &spec, creation] { return client.create(spec, creation); },
+                   // Nothing knows of the segment, and its name would stay taken.
+                   [&](Result<box::Segment>& made) {
+                     if (exclusive && made.ok()) (void)made->free();
+                   })));
 }
 
 Segment* attach_name(Client& client, const std::string& name, std::optional<double> timeout) {

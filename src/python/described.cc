@@ -5,7 +5,7 @@ namespace farwrite::python {
 namespace nb = nanobind;
 
 void keep_text(void* context, const char* text, std::uint64_t bytes) noexcept {
-  static_cast<std::string*>(context)->assign(text, bytes);
+  Text::into(context, [&](std::string& all) { all.assign(text, bytes); });
 }
 
 nb::object parse_json(const std::string& text) {

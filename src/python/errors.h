@@ -1,4 +1,5 @@
-// From Status to Python exceptions. Only the bindings throw; no exception crosses the C ABI below.
+// From Status to Python exceptions. Only the bindings throw, but where a call of the C ABI gets no
+// memory: std::bad_alloc of the library's standard library comes through (module.cc).
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -37,6 +37,14 @@ NB_MODULE(_farwrite, module) {
   namespace nb = nanobind;
   using namespace farwrite::python;
 
+  if (fw_abi_version() != FW_ABI_VERSION) {
+    const std::string sentence =
+        "farwrite: the library has version " + std::to_string(fw_abi_version()) +
+        " of its C ABI, and this module was built for version " + std::to_string(FW_ABI_VERSION) +
+        "; remove the other libfarwrite.so from LD_PRELOAD or "
+        "LD_LIBRARY_PATH";
+    throw nb::import_error(sentence.c_str());
+  }
   module.doc() = "Bindings of libfarwrite; use the package farwrite instead.";
   // Views may outlive everything, also the interpreter's own bookkeeping: that is no leak.
   nb::set_leak_warnings(false);

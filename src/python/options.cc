@@ -40,11 +40,11 @@ void set_token(Options& options, const std::optional<nb::bytes>& token) {
 }
 
 nb::object value_of(const Options& options, const std::string& name) {
-  std::string json;
+  Text json;
   const Status read = taken(fw_options_value(options.handle(), name.c_str(), keep_text, &json));
   if (read.code() == StatusCode::kNotFound) throw nb::attribute_error(name.c_str());
   raise_if_error(read);
-  return parse_json(json);
+  return parse_json(json.take());
 }
 
 // The rows of one table, each as the arguments of farwrite.options.option.Option.

@@ -70,12 +70,14 @@ SignalWatch::~SignalWatch() {
 int SignalWatch::look(void* watch) {
   auto& self = *static_cast<SignalWatch*>(watch);
   if (self.raised_) return 1;
+  SignalWatch* const watched = std::exchange(innermost, nullptr);  // a handler's own come and go
   self.released_.reset();
   if (PyErr_CheckSignals() != 0) {
     self.error_.emplace();
     self.raised_ = true;
   }
   self.released_.emplace();
+  innermost = watched;
   return self.raised_ ? 1 : 0;
 }
 

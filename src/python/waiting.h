@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -105,12 +106,16 @@ class SignalWatch {
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;
 
-  // Runs `call` without the GIL, and raises what a handler raised.
-  template <typename Call>
-  auto run(Call&& call) {
+  // Runs `call` without the GIL. Raises what a handler raised, and then lets `drop` end what the
+  // call returns.
+  template <typename Call, typename Drop>
+  auto run(Call&& call, Drop&& drop) {
     released_.emplace();
     std::optional outcome(call());
-    if (raised_) outcome.reset();  // which may take long
+    if (raised_) {
+      drop(*outcome);
+      outcome.reset();  // which may take long
+    }
     released_.reset();
     raise_if_raised();
     return *std::move(outcome);
@@ -127,11 +132,15 @@ class SignalWatch {
 };
 
 // Runs `call` without the GIL. In the main thread a signal ends its waits for answers
-// (fw_set_interrupt()), and what the call returns is dropped.
+// (fw_set_interrupt()), and what the call returns is dropped: `drop` may end it, without the GIL.
+template <typename Call, typename Drop>
+auto wait_watched(Call&& call, Drop&& drop) {
+  if (!in_main_thread()) return without_gil(call);
+  return SignalWatch().run(call, drop);
+}
 template <typename Call>
 auto wait_watched(Call&& call) {
-  if (!in_main_thread()) return without_gil(call);
-  return SignalWatch().run(call);
+  return wait_watched(call, [](auto& /*outcome*/) {});
 }
 
 // A thread beside the main thread, which does one job after the other, and ends when none comes for
@@ -196,6 +205,8 @@ auto wait_beside(Call call) {
       thread->set_free();
       const std::lock_guard lock(shared->mutex);
       if (shared->failure != nullptr) std::rethrow_exception(shared->failure);
+      // Of another standard library's exception there may be no pointer.
+      if (!shared->outcome.has_value()) throw std::bad_alloc();
       return std::move(*shared->outcome);
     }
     check_signals();

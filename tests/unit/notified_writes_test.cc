@@ -114,6 +114,27 @@ TEST(NotifiedWrites, WhatTheLaneTellsLaterWaitsAndOtherLanesDoNot) {
   EXPECT_EQ(posts.posted.size(), 7U) << "nothing is held any more";
 }
 
+// A peer that takes nothing: the link has to keep what was held back, so that must be bounded.
+TEST(NotifiedWrites, WhatTheLinkHasToKeepCounts) {
+  Posts posts;
+  const auto writes = std::make_shared<NotifiedWrites>(1, "verbs", "the peer", posts.function());
+  Completion refused{Status()};
+  std::size_t accepted = 0;
+  for (; refused.done() && refused.wait().ok() && accepted <= kMaxHeldRecords; ++accepted) {
+    const Completion written = writes->post(0, operation(OperationKind::kWrite, 1));
+    if (written.done()) {
+      refused = written;
+      break;
+    }
+    posts.finish(posts.states.size() - 2);  // the write
+    posts.finish(posts.states.size() - 1);  // its flush; the notification is posted, and waits
+  }
+  EXPECT_EQ(accepted, kMaxHeldRecords);
+  EXPECT_EQ(refused.wait().code(), StatusCode::kResourceExhausted);
+  posts.finish(2);  // the first notification goes
+  EXPECT_FALSE(writes->post(0, operation(OperationKind::kWrite, 2)).done());
+}
+
 TEST(NotifiedWrites, AnEarlierFlushThatIsSlowHoldsALaterOneBack) {
   Posts posts;
   const auto writes = std::make_shared<NotifiedWrites>(1, "verbs", "the peer", posts.function());

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -90,6 +91,33 @@ std::string whole_text(const Write& write) {
   }
   return text;
 }
+
+/// @private What a call hands to a handler piece by piece, as the handler's context. Out of memory
+/// there is thrown once the call is over, because nothing may be thrown through it.
+template <typename T>
+class Gathered {
+ public:
+  /// Runs `add`, with what was gathered, in the handler.
+  template <typename Add>
+  static void into(void* context, Add&& add) noexcept {
+    auto& self = *static_cast<Gathered*>(context);
+    if (self.failure_ != nullptr) return;
+    try {
+      add(self.value_);
+    } catch (...) {
+      self.failure_ = std::current_exception();
+    }
+  }
+  /// After the call: what was gathered, or throws what `add` has thrown.
+  T take() {
+    if (failure_ != nullptr) std::rethrow_exception(failure_);
+    return std::move(value_);
+  }
+
+ private:
+  T value_{};
+  std::exception_ptr failure_;
+};
 
 /// @private An object that the C ABI keeps as a context, and releases once. What a function in it
 /// throws ends the program: the functions that call it are noexcept.
