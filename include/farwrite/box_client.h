@@ -27,7 +27,8 @@ namespace box {
 
 namespace internal {
 
-using Infos = farwrite::internal::Gathered<std::vector<SegmentInfo>>;  ///< @private
+/// @private What append_info() adds to.
+using Infos = farwrite::internal::Gathered<std::vector<SegmentInfo>>;
 
 /// @private Appends to the Infos of the context.
 inline void append_info(void* context, const fw_segment_info* info) noexcept {

@@ -28,7 +28,8 @@ inline void copy_bytes(void* destination, const void* source, std::size_t bytes)
 
 namespace internal {
 
-using Kernels = Gathered<std::vector<CopyKernel>>;  ///< @private
+/// @private What append_kernel() adds to.
+using Kernels = Gathered<std::vector<CopyKernel>>;
 
 /// @private
 inline void append_kernel(void* context, const fw_copy_kernel* kernel) noexcept {
