@@ -1,12 +1,12 @@
 // CopyChoice: whether a write passes the caches.
 //
 // An ordinary store first fetches the line from the core that read it last, and that core fetches
-// it back. What this costs depends on where both ends run. On an AMD EPYC with two processors,
-// 128 KiB and their reading take 12 us when both ends share a core, 19 us when they share a
-// last-level cache, and 64 us when they do not. Streaming stores go to memory, and the reader
-// fetches from there: 13 us wherever the ends run. The system, or a host of virtual machines, moves
-// them at any time. So the writer times a few of its own copies of each way, and takes the better
-// one.
+// it back. What this costs depends on where both ends run. On two virtual processors of an AMD
+// EPYC, 64 KiB and their reading take 6 us when both share a core, 10 us when they share a
+// last-level cache, and 32 us when they do not. Streaming stores go to memory, and the reader
+// fetches from there: 14 us on one core, and 7 to 8 us on two. The system, or a host of virtual
+// machines, moves the ends at any time. So the writer times a few of its own copies of each way,
+// and takes the better one.
 //
 // Where the target was not written a moment ago, no cache holds it, and large writes stream anyway.
 #pragma once
