@@ -116,16 +116,21 @@ TEST_F(VerbsLoweringTest, WhatIsHeldBackIsNotRefusedByAFullLink) {
   behind.tag = 2;
   const Completion told = writes->post(0, behind);
   ASSERT_FALSE(told.done());
-  const std::vector<std::byte> message(8000);
-  Status refusal;
   std::uint32_t sent = 0;
-  while (refusal.ok() && sent < 100'000) {
-    const Completion filled = a_.tell(OperationKind::kMessage, 3, 0, view_of(message));
-    if (filled.done()) refusal = filled.wait();
-    if (refusal.ok()) ++sent;
+  for (const std::size_t size : {8000, 0}) {  // until not even a notification finds room
+    const std::vector<std::byte> message(size);
+    Status refusal;
+    while (refusal.ok() && sent < 100'000) {
+      const Completion filled = a_.tell(OperationKind::kMessage, 3, 0, view_of(message));
+      if (filled.done()) refusal = filled.wait();
+      if (refusal.ok()) ++sent;
+    }
+    ASSERT_EQ(refusal.code(), StatusCode::kResourceExhausted);
   }
-  ASSERT_EQ(refusal.code(), StatusCode::kResourceExhausted);
-  ASSERT_TRUE(until([&] { return reads() + atomics() > 0; }));
+  ASSERT_TRUE(settled(a_.flush()))
+      << "and so is the flush before it, whose turn the messages await";
+  EXPECT_FALSE(written.done());
+  EXPECT_FALSE(told.done());
   b_.recorder.room = 1 << 30;
   ASSERT_TRUE(until([&] { return b_.recorder.taken.size() == sent + 2; }));
   expect_ok(written);
