@@ -30,11 +30,6 @@ fw_status* refuse_no_handler(fw_text_handler on_text) {
   return refuse_null("describe Farwrite", {{"on_text", on_text != nullptr}});
 }
 
-fw_status* hand_text(const JsonText& json, fw_text_handler on_text, void* context) {
-  on_text(context, json.written().c_str(), json.written().size());
-  return nullptr;
-}
-
 void append_places(JsonText& json, unsigned places) {
   json.begin_list();
   for (const auto& [place, name] : {std::pair{farwrite::core::kInDevice, "device"},
@@ -130,7 +125,7 @@ fw_status* fw_about_options(fw_text_handler on_text, void* context) {
   append_options(json, "plugin", farwrite::core::plugin_options());
   append_options(json, "grpc", farwrite::core::grpc_options());
   json.end_object();
-  return hand_text(json, on_text, context);
+  return json.hand_to(on_text, context);
 }
 
 fw_status* fw_about_counters(fw_text_handler on_text, void* context) {
@@ -155,7 +150,7 @@ fw_status* fw_about_counters(fw_text_handler on_text, void* context) {
   FARWRITE_PLUGIN_GAUGES(FARWRITE_PLUGIN_ROW)
 #undef FARWRITE_PLUGIN_ROW
   json.end_list().end_object();
-  return hand_text(json, on_text, context);
+  return json.hand_to(on_text, context);
 }
 
 fw_status* fw_about_fabrics(const fw_device_options* options, fw_text_handler on_text,
@@ -175,7 +170,7 @@ fw_status* fw_about_fabrics(const fw_device_options* options, fw_text_handler on
     json.end_list().end_object();
   }
   json.end_list();
-  return hand_text(json, on_text, context);
+  return json.hand_to(on_text, context);
 }
 
 fw_status* fw_about_topology(const char* sysfs, fw_text_handler on_text, void* context) {
@@ -203,7 +198,7 @@ fw_status* fw_about_topology(const char* sysfs, fw_text_handler on_text, void* c
     json.end_list().end_object();
   }
   json.end_list().end_object();
-  return hand_text(json, on_text, context);
+  return json.hand_to(on_text, context);
 }
 
 fw_status* fw_check_encryption(void) { return to_c(farwrite::core::TlsLibrary::open().status()); }

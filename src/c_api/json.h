@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "farwrite/c_options.h"
+
 namespace farwrite::c_api {
 
 // Puts the commas. The caller begins and ends each object and list, and calls key() before each
@@ -42,7 +44,11 @@ class JsonText {
     return word(number);
   }
 
-  const std::string& written() const { return text_; }
+  // Passes what was written to a handler of the C ABI.
+  fw_status* hand_to(fw_text_handler on_text, void* context) const {
+    on_text(context, text_.c_str(), text_.size());
+    return nullptr;
+  }
 
  private:
   JsonText& open(char bracket) {

@@ -129,8 +129,7 @@ fw_status* fw_options_value(const fw_options* options, const char* keyword, fw_t
   farwrite::DeviceOptions read = options->options;  // the row's path is to a field that may change
   JsonText json;
   farwrite::c_api::append_value(json, option->field(read));
-  on_text(context, json.written().c_str(), json.written().size());
-  return nullptr;
+  return json.hand_to(on_text, context);
 }
 
 fw_status* fw_options_fields(const fw_options* options, const fw_device_options** fields) {

@@ -6,9 +6,10 @@
 namespace farwrite::memory {
 namespace {
 
-// Of the writes that are no trial every so many is timed, because a clock costs time, too.
+// Between two trials one write in eight is timed: reading the clock costs time as well.
 constexpr std::int32_t kTimedEvery = 8;
-// So many writes from trial to trial, times what the worse way costs more.
+// Writes from one trial to the next. A way that takes three times as long is tried three times less
+// often, up to kMostSeldom.
 constexpr std::uint32_t kTrialEvery = 64;
 constexpr std::uint32_t kMostSeldom = 16;
 // A thread that lost its processor in a copy says nothing about the copy.

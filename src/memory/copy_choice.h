@@ -5,8 +5,8 @@
 // EPYC, 64 KiB and their reading take 6 us when both share a core, 10 us when they share a
 // last-level cache, and 32 us when they do not. Streaming stores go to memory, and the reader
 // fetches from there: 14 us on one core, and 7 to 8 us on two. The system, or a host of virtual
-// machines, moves the ends at any time. So the writer times a few of its own copies of each way,
-// and takes the better one.
+// machines, may move either end to another core at any time. So the writer times some of its copies
+// by each way, and uses the better way.
 //
 // Where the target was not written a moment ago, no cache holds it, and large writes stream anyway.
 #pragma once

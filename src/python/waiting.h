@@ -97,8 +97,8 @@ auto wait_in_growing_slices(std::chrono::nanoseconds timeout, std::chrono::nanos
   }
 }
 
-// While the main thread waits in a call, it runs the handlers of Python's signals. What the first
-// of them raises ends the wait. Watches nest: a handler may make such a call, too.
+// Runs the handlers of Python's signals while the main thread waits in a call. The first exception
+// that a handler raises ends the wait. A handler may make such a call itself: watches nest.
 class SignalWatch {
  public:
   SignalWatch();
