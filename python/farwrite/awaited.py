@@ -17,7 +17,8 @@ Result = TypeVar("Result")
 class Awaited(Generic[Result]):
     """A future of the running loop, which any thread may settle once.
 
-    An outcome of a cancelled task, or of a loop that has been closed, is dropped.
+    An outcome of a cancelled task, of one that a signal handler's exception ended, or of a loop
+    that has been closed, is dropped.
     """
 
     __slots__ = ("_loop", "future")
@@ -34,7 +35,7 @@ class Awaited(Generic[Result]):
 
     def fail(self, error: BaseException) -> None:
         """End it with an error."""
-        self._settle(lambda: self.future.set_exception(error))
+        self._settle(lambda: self._raise(error))
 
     def end(self, result: Result, code: int, message: str) -> None:
         """End it with a result, or with the error of a status of the core."""
@@ -42,7 +43,11 @@ class Awaited(Generic[Result]):
             self.succeed(result)
         else:
             # Made in the loop's thread, which the end of the interpreter may hold there.
-            self._settle(lambda: self.future.set_exception(from_status(code, message)))
+            self._settle(lambda: self._raise(from_status(code, message)))
+
+    def _raise(self, error: BaseException) -> None:
+        self.future.set_exception(error)
+        self.future.exception()  # or asyncio logs it where nobody waits any more
 
     def _settle(self, settle: Callable[[], None]) -> None:
         def in_loop() -> None:

@@ -121,7 +121,9 @@ def run(*words: str, timeout: float = 300, **variables: str) -> str:
     other = [line for line in said if not line.startswith(UNDER_WAY_NOW)]
     if ended.returncode == 0 and not other:
         return ended.stdout
-    last = [line.removeprefix(UNDER_WAY_NOW) for line in said if line not in other][-1:]
+    # What was under way when the first other line came, or at a crash.
+    until = said.index(other[0]) if other and ended.returncode == 0 else len(said)
+    last = [line.removeprefix(UNDER_WAY_NOW) for line in said[:until] if line not in other][-1:]
     alone = [command(words[0], *line.partition(" = ")[0].split()) for line in last]
-    shown = "\n".join([*said[-40:], *(f"the last one alone: {line}" for line in alone)])
+    shown = "\n".join([*other[-40:], *(f"the last one alone: {line}" for line in alone)])
     raise AssertionError(f"status {ended.returncode}\n{ended.stdout}{shown}")
