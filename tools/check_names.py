@@ -17,9 +17,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 
 ALLOWED: Mapping[str, str] = {
-    "Edge": "src/transfer's tables keep one for each edge, which plugin::Edge is as well",
     "Kind": "read with its owner: Work::Kind, Transfer::Kind",
-    "Lane": "src/transfer's record queue keeps one for each fabric::Lane",
     "State": "read with its owner: Route::State; of some classes, EventLoop's, the hidden half",
 }
 """Name: why it may be the name of several types."""

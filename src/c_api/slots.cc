@@ -24,7 +24,7 @@ using farwrite::transfer::kTagKindMask;
 using farwrite::transfer::LandedTensor;
 using farwrite::transfer::LandingTotals;
 using farwrite::transfer::malformed_record;
-using farwrite::transfer::Slot;
+using farwrite::transfer::PushVerdict;
 
 namespace {
 
@@ -74,8 +74,8 @@ class Handlers final : public EngineUser {
     return Status();
   }
 
-  Status on_misfit(const std::string& edge, Slot::Outcome outcome) override {
-    return malformed_record(outcome == Slot::Outcome::kUnasked
+  Status on_misfit(const std::string& edge, PushVerdict verdict) override {
+    return malformed_record(verdict == PushVerdict::kUnasked
                                 ? "a tensor landed in a slot of \"" + edge + "\" without a grant"
                                 : "a tensor landed in \"" + edge + "\" with a malformed head");
   }

@@ -5,27 +5,27 @@
 
 namespace farwrite::transfer {
 
-bool CreditTable::announce(std::string_view edge, SlotsRecord::Entry entry) {
-  const std::uint32_t number = entry.credit.slot;
+bool CreditTable::announce(std::string_view edge, AnnouncedSlot announced) {
+  const std::uint32_t number = announced.credit.slot;
   if (slots_.size() >= kMaxSlotsOfPeer || slots_.contains(number)) return false;
-  Edge& known = edges_.try_emplace(std::string(edge)).first->second;
+  EdgeCredits& known = edges_.try_emplace(std::string(edge)).first->second;
   known.slots.push_back(number);
   known.to_open.push_back(number);
   ++known.grants;
-  Slot slot;
+  RemoteSlot slot;
   slot.edge = edge;
-  slot.granted = entry.credit.generation;
-  slot.announced = std::move(entry);
+  slot.granted = announced.credit.generation;
+  slot.announced = std::move(announced);
   slots_.emplace(number, std::move(slot));
   return true;
 }
 
-std::optional<SlotsRecord::Entry> CreditTable::next_to_open(std::string_view edge) {
+std::optional<AnnouncedSlot> CreditTable::next_to_open(std::string_view edge) {
   const auto found = edges_.find(edge);
   if (found == edges_.end() || found->second.closed || found->second.to_open.empty()) {
     return std::nullopt;
   }
-  Slot& slot = slots_.at(found->second.to_open.front());
+  RemoteSlot& slot = slots_.at(found->second.to_open.front());
   found->second.to_open.pop_front();
   slot.opening = true;
   return slot.announced;
@@ -34,13 +34,13 @@ std::optional<SlotsRecord::Entry> CreditTable::next_to_open(std::string_view edg
 bool CreditTable::opened(std::uint32_t number, RemoteRegion target) {
   const auto found = slots_.find(number);
   if (found == slots_.end()) return false;
-  Slot& slot = found->second;
+  RemoteSlot& slot = found->second;
   if (slot.withdrawn) {
     slots_.erase(found);
     return false;
   }
   slot.opening = false;
-  Edge& edge = edges_.find(slot.edge)->second;
+  EdgeCredits& edge = edges_.find(slot.edge)->second;
   if (!edge.closed) slot.target = std::move(target);
   edge.granted.push_back(number);
   return true;
@@ -61,7 +61,7 @@ void CreditTable::leave_edge(const std::string& name, std::uint32_t number) {
   if (edge->second.slots.empty()) edges_.erase(edge);
 }
 
-std::deque<std::uint32_t>::const_iterator CreditTable::fitting(const Edge& edge,
+std::deque<std::uint32_t>::const_iterator CreditTable::fitting(const EdgeCredits& edge,
                                                                std::uint64_t bytes) const {
   return std::find_if(edge.granted.begin(), edge.granted.end(), [&](std::uint32_t number) {
     return slots_.at(number).announced.capacity >= bytes;
@@ -78,7 +78,7 @@ std::optional<CreditTable::Taken> CreditTable::take(std::string_view edge, std::
   if (found == edges_.end() || found->second.closed) return std::nullopt;
   const auto fits = fitting(found->second, bytes);
   if (fits == found->second.granted.end()) return std::nullopt;
-  Slot& slot = slots_.at(*fits);
+  RemoteSlot& slot = slots_.at(*fits);
   Taken taken{{*fits, *slot.granted}, slot.target};
   slot.granted.reset();
   found->second.granted.erase(fits);
@@ -96,7 +96,7 @@ bool CreditTable::put_back(Credit credit) {
 bool CreditTable::grant(Credit credit) {
   const auto found = slots_.find(credit.slot);
   if (found == slots_.end() || found->second.granted.has_value()) return false;
-  Edge& edge = edges_.find(found->second.edge)->second;
+  EdgeCredits& edge = edges_.find(found->second.edge)->second;
   found->second.granted = credit.generation;
   edge.granted.push_back(credit.slot);
   ++edge.grants;
@@ -113,7 +113,7 @@ bool CreditTable::reset(Credit credit) {
 bool CreditTable::withdraw(std::uint32_t number, RemoteRegion& gone) {
   const auto found = slots_.find(number);
   if (found == slots_.end()) return false;
-  Slot& slot = found->second;
+  RemoteSlot& slot = found->second;
   if (slot.withdrawn) return false;
   leave_edge(slot.edge, number);
   if (slot.opening) {

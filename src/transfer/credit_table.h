@@ -37,9 +37,9 @@ class CreditTable {
   };
 
   // The receiver has announced a slot. False: the number is in use, or there are too many.
-  bool announce(std::string_view edge, SlotsRecord::Entry entry);
+  bool announce(std::string_view edge, AnnouncedSlot announced);
   // The next slot of the edge to open; opened() or not_opened() must follow.
-  std::optional<SlotsRecord::Entry> next_to_open(std::string_view edge);
+  std::optional<AnnouncedSlot> next_to_open(std::string_view edge);
   // False: the receiver has withdrawn it meanwhile, or closed the edge; it must be given up.
   bool opened(std::uint32_t slot, RemoteRegion target);
   void not_opened(std::uint32_t slot);
@@ -72,15 +72,16 @@ class CreditTable {
   Counts counts(std::string_view edge) const;
 
  private:
-  struct Slot {
+  // A slot of the peer.
+  struct RemoteSlot {
     std::string edge;
-    SlotsRecord::Entry announced;
+    AnnouncedSlot announced;
     bool opening = false;
     bool withdrawn = false;                // while it is being opened
     RemoteRegion target;                   // once it is open
     std::optional<std::uint64_t> granted;  // the generation, if it may be written
   };
-  struct Edge {
+  struct EdgeCredits {
     std::deque<std::uint32_t> to_open;
     std::deque<std::uint32_t> granted;  // open, oldest grant first
     std::vector<std::uint32_t> slots;
@@ -88,12 +89,13 @@ class CreditTable {
     bool closed = false;  // by this side
   };
   // Of the edge's grants, the oldest that is large enough.
-  std::deque<std::uint32_t>::const_iterator fitting(const Edge& edge, std::uint64_t bytes) const;
+  std::deque<std::uint32_t>::const_iterator fitting(const EdgeCredits& edge,
+                                                    std::uint64_t bytes) const;
   // An edge without slots is forgotten.
   void leave_edge(const std::string& name, std::uint32_t number);
 
-  std::unordered_map<std::uint32_t, Slot> slots_;
-  std::map<std::string, Edge, std::less<>> edges_;
+  std::unordered_map<std::uint32_t, RemoteSlot> slots_;
+  std::map<std::string, EdgeCredits, std::less<>> edges_;
 };
 
 }  // namespace farwrite::transfer

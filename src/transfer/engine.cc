@@ -58,17 +58,17 @@ Status Engine::take(Notification notification) {
   const std::uint32_t kind = notification.tag & kTagKindMask;
   const std::uint32_t low = notification.tag & ~kTagKindMask;
   if (kind == kLandingTag) {
-    Landing landing = land(low);
-    if (!landing.known) return user->on_unknown_slot(low);
-    switch (landing.outcome) {
-      case Slot::Outcome::kLanded:
-        return user->on_tensor(std::move(landing.tensor));
-      case Slot::Outcome::kStale:
-        user->on_stale(landing.edge, view_of(landing.description));
+    ArrivedPush push = land(low);
+    if (!push.known) return user->on_unknown_slot(low);
+    switch (push.verdict) {
+      case PushVerdict::kLanded:
+        return user->on_tensor(std::move(push.tensor));
+      case PushVerdict::kStale:
+        user->on_stale(push.edge, view_of(push.description));
         return Status();
-      case Slot::Outcome::kMalformed:
-      case Slot::Outcome::kUnasked:
-        return user->on_misfit(landing.edge, landing.outcome);
+      case PushVerdict::kMalformed:
+      case PushVerdict::kUnasked:
+        return user->on_misfit(push.edge, push.verdict);
     }
   }
   if (kind == kRecordTag) {
@@ -96,13 +96,13 @@ Status Engine::take_slots(EngineUser& user, ByteView message) {
   if (!record.ok()) return record.status();
   {
     const core::Lock lock(mutex_);
-    for (const SlotsRecord::Entry& entry : record->entries) {
-      if (!credits_.announce(record->edge, entry)) {
+    for (const AnnouncedSlot& slot : record->slots) {
+      if (!credits_.announce(record->edge, slot)) {
         return malformed_record("a slot was announced twice, or too many were");
       }
     }
   }
-  return user.on_slots(record->edge, record->entries.size());
+  return user.on_slots(record->edge, record->slots.size());
 }
 
 Status Engine::take_grants(ByteView message) {
@@ -161,32 +161,32 @@ Status Engine::take_given_up(ByteView message) {
   return Status();
 }
 
-Engine::Landing Engine::land(std::uint32_t number) {
+Engine::ArrivedPush Engine::land(std::uint32_t number) {
   std::optional<Channel> channel = this->channel();
-  Landing landing;
+  ArrivedPush push;
   SlotRef slot;
   bool later = false;
   {
     const core::Lock lock(mutex_);
     slot = landing_.find(number);
-    if (slot == nullptr) return landing;
-    landing.known = true;
-    landing.edge = slot->edge;
-    Slot::Landing landed = slot->slot.land();
-    landing.outcome = landed.outcome;
-    if (landed.outcome == Slot::Outcome::kLanded) {
+    if (slot == nullptr) return push;
+    push.known = true;
+    push.edge = slot->edge;
+    CheckedPush checked = slot->slot.land();
+    push.verdict = checked.verdict;
+    if (checked.verdict == PushVerdict::kLanded) {
       slot->used = true;
       slot->last_used = now();
       slot->handed_out = memory::ForkedReaders::stamp();
-      landing.tensor = LandedTensor(shared_from_this(), slot, landed.head.bytes,
-                                    std::move(landed.head.description));
-    } else if (landed.outcome != Slot::Outcome::kUnasked) {
-      landing.description = std::move(landed.head.description);
+      push.tensor = LandedTensor(shared_from_this(), slot, checked.head.bytes,
+                                 std::move(checked.head.description));
+    } else if (checked.verdict != PushVerdict::kUnasked) {
+      push.description = std::move(checked.head.description);
       later = grant(*slot, channel);
     }
   }
   if (later) flush_later();
-  return landing;
+  return push;
 }
 
 // --- Messages.
@@ -261,34 +261,34 @@ Status Engine::open_slots(const std::string& edge, core::Deadline deadline, std:
   if (!channel.has_value()) return no_channel();
   Status outcome;
   while (true) {
-    std::optional<SlotsRecord::Entry> entry;
+    std::optional<AnnouncedSlot> slot;
     {
       const core::Lock lock(mutex_);
-      entry = credits_.next_to_open(edge);
+      slot = credits_.next_to_open(edge);
     }
-    if (!entry.has_value()) return outcome;
-    Result<RemoteRegion> opened = channel->open(entry->descriptor, deadline.remaining());
+    if (!slot.has_value()) return outcome;
+    Result<RemoteRegion> opened = channel->open(slot->descriptor, deadline.remaining());
     Status refused = opened.status();
     if (refused.ok() &&
-        (opened->size() < kSlotHeadBytes || opened->size() - kSlotHeadBytes < entry->capacity)) {
+        (opened->size() < kSlotHeadBytes || opened->size() - kSlotHeadBytes < slot->capacity)) {
       refused = Status::error(StatusCode::kProtocolError, kWhere,
                               "it has " + std::to_string(opened->size()) +
                                   " bytes and was announced for a tensor of " +
-                                  std::to_string(entry->capacity),
+                                  std::to_string(slot->capacity),
                               "run the same Farwrite release on both sides");
     }
     if (!refused.ok()) count_slot(/*opened=*/false);
     const core::Lock lock(mutex_);
     bool kept = false;
     if (refused.ok()) {
-      kept = credits_.opened(entry->credit.slot, *opened);
+      kept = credits_.opened(slot->credit.slot, *opened);
       if (requests != nullptr) requests->add();
     } else {
-      credits_.not_opened(entry->credit.slot);
+      credits_.not_opened(slot->credit.slot);
       if (outcome.ok()) outcome = std::move(refused);
     }
     if (kept) continue;
-    records_.add_slot_list(lane, RecordType::kGivenUp, {entry->credit.slot});
+    records_.add_slot_list(lane, RecordType::kGivenUp, {slot->credit.slot});
     flush(*channel);
   }
 }
@@ -333,7 +333,7 @@ Result<std::vector<Engine::SlotRef>> Engine::add_slots(const std::string& edge, 
                                                        const std::vector<MemoryRegion>& regions,
                                                        std::uint64_t capacity) {
   std::vector<SlotRef> slots;
-  std::vector<SlotsRecord::Entry> entries;
+  std::vector<AnnouncedSlot> announced;
   std::optional<Channel> channel = this->channel();
   const core::Lock lock(mutex_);
   if (closed_) return no_channel();
@@ -344,10 +344,10 @@ Result<std::vector<Engine::SlotRef>> Engine::add_slots(const std::string& edge, 
       return Status::error(StatusCode::kResourceExhausted, {"open slots"},
                            "the channel has no slot numbers left", "use fewer slots");
     }
-    entries.push_back({slot->slot.grant(), capacity, region.descriptor()});
+    announced.push_back({slot->slot.grant(), capacity, region.descriptor()});
     slots.push_back(std::move(slot));
   }
-  for (auto& record : SlotsRecord::encode(edge, entries, max_message_bytes_)) {
+  for (auto& record : SlotsRecord::encode(edge, announced, max_message_bytes_)) {
     records_.add(lane, RecordType::kSlots, std::move(record));
   }
   flush(channel);

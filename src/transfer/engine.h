@@ -45,7 +45,7 @@ class EngineUser {
   // A push made before an abort. Its slot is granted again.
   virtual void on_stale(const std::string& /*edge*/, ByteView /*description*/) {}
   // A push that no honest peer makes.
-  virtual Status on_misfit(const std::string& edge, Slot::Outcome outcome) = 0;
+  virtual Status on_misfit(const std::string& edge, PushVerdict verdict) = 0;
   // A push into a slot that is gone, of an edge that this side closed or of none.
   virtual Status on_unknown_slot(std::uint32_t slot) = 0;
   // Any other message, with what was lent along.
@@ -141,15 +141,16 @@ class Engine : public std::enable_shared_from_this<Engine> {
   }
   // Forgets the edge's slots; nothing is granted any more.
   void close_edge(const std::string& edge);
-  // What a push into a slot is. A stale or malformed one has its slot granted again.
-  struct Landing {
-    Slot::Outcome outcome = Slot::Outcome::kUnasked;
+  // A push that has arrived: what it is, and what it brought.
+  struct ArrivedPush {
+    PushVerdict verdict = PushVerdict::kUnasked;
     bool known = false;                  // there is such a slot
     std::string edge;                    // of a slot that is there
     LandedTensor tensor;                 // if it landed
     std::vector<std::byte> description;  // of a stale push
   };
-  Landing land(std::uint32_t slot);
+  // A stale or malformed push has its slot granted again.
+  ArrivedPush land(std::uint32_t slot);
   // Grants the slots that forked children have kept from it, and keep no more. Cheap if there are
   // none.
   void grant_unread();

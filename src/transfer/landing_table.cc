@@ -24,7 +24,7 @@ LandingTable::SlotRef LandingTable::add(std::string_view edge, std::uint32_t lan
                                         LandingTotals& totals) {
   if (slots_.size() > kMaxSlotNumber) return nullptr;
   while (slots_.contains(next_number_)) next_number_ = (next_number_ + 1) & kMaxSlotNumber;
-  Edge& known = edges_.try_emplace(std::string(edge)).first->second;
+  EdgeSlots& known = edges_.try_emplace(std::string(edge)).first->second;
   auto slot = std::make_shared<LandingSlot>(next_number_, edge, lane, std::move(memory), capacity,
                                             known.counts, totals);
   next_number_ = (next_number_ + 1) & kMaxSlotNumber;
@@ -87,7 +87,7 @@ int LandingTable::wanted(std::string_view edge, std::uint64_t bytes, Time now) {
     }
   }
   if (fit >= kMostOnDemand) return 0;
-  Edge& opening = edges_.try_emplace(std::string(edge)).first->second;
+  EdgeSlots& opening = edges_.try_emplace(std::string(edge)).first->second;
   opening.on_demand = opening.opening = true;
   return fit == 0 ? kFirstSlots : 1;
 }
@@ -100,7 +100,8 @@ void LandingTable::opened(std::string_view edge, Time now) {
   if (found->second.slots.empty()) edges_.erase(found);
 }
 
-void LandingTable::retire(Edge& edge, std::uint64_t below, std::vector<std::uint32_t>& retired) {
+void LandingTable::retire(EdgeSlots& edge, std::uint64_t below,
+                          std::vector<std::uint32_t>& retired) {
   for (const SlotRef& slot : edge.slots) {
     if (slot->retired || slot->slot.capacity() >= below) continue;
     slot->retired = true;

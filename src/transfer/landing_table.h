@@ -97,7 +97,7 @@ class LandingTable {
  private:
   static constexpr std::chrono::nanoseconds kPause = std::chrono::seconds(1);
 
-  struct Edge {
+  struct EdgeSlots {
     std::vector<SlotRef> slots;
     std::shared_ptr<SlotCounts> counts = std::make_shared<SlotCounts>();
     bool on_demand = false;
@@ -105,10 +105,10 @@ class LandingTable {
     Time opened{};
   };
 
-  static void retire(Edge& edge, std::uint64_t below, std::vector<std::uint32_t>& retired);
+  static void retire(EdgeSlots& edge, std::uint64_t below, std::vector<std::uint32_t>& retired);
 
   std::unordered_map<std::uint32_t, SlotRef> slots_;
-  std::map<std::string, Edge, std::less<>> edges_;
+  std::map<std::string, EdgeSlots, std::less<>> edges_;
   std::uint32_t next_number_ = 0;
   Time not_before_{};
 };

@@ -240,11 +240,11 @@ void Port::on_stale(const std::string& edge, ByteView description) {
   if (receiver != nullptr) receiver->take_stale(description);
 }
 
-Status Port::on_misfit(const std::string& edge, Slot::Outcome outcome) {
+Status Port::on_misfit(const std::string& edge, PushVerdict verdict) {
   std::shared_ptr<ReceiverState> receiver;  // goes after the lock
   const core::Lock lock(mutex_);
   receiver = receiver_of(edge);
-  if (receiver != nullptr) receiver->take_misfit(outcome);
+  if (receiver != nullptr) receiver->take_misfit(verdict);
   return Status();
 }
 

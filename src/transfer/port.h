@@ -96,7 +96,7 @@ class Port final : public EngineUser,
   // From the engine.
   Status on_tensor(LandedTensor tensor) override;
   void on_stale(const std::string& edge, ByteView description) override;
-  Status on_misfit(const std::string& edge, Slot::Outcome outcome) override;
+  Status on_misfit(const std::string& edge, PushVerdict verdict) override;
   Status on_unknown_slot(std::uint32_t slot) override;
   Status on_message(Notification notification) override;
   Status on_slots(const std::string& edge, std::size_t count) override;

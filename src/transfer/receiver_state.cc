@@ -72,7 +72,7 @@ void ReceiverState::take_push(LandedTensor tensor) {
   Result<PushDescription> push = PushDescription::decode(tensor.description());
   if (!push.ok() || !terms_.fit(*push, tensor.bytes())) {
     tensor.refuse();
-    return take_misfit(Slot::Outcome::kMalformed);
+    return take_misfit(PushVerdict::kMalformed);
   }
   if (!arrived_.expects(push->sequence)) {
     ++dropped_unseen_;
@@ -88,11 +88,11 @@ void ReceiverState::take_stale(ByteView description) {
   if (push.ok()) drop_stale(push->sequence);
 }
 
-void ReceiverState::take_misfit(Slot::Outcome outcome) {
+void ReceiverState::take_misfit(PushVerdict verdict) {
   port_->mutex().is_held_here();
   // Without notifications only its number could have told which one is missing now.
   const bool overtaking = options_.lowering == NotificationLowering::kTailFlag;
-  if (overtaking && outcome == Slot::Outcome::kMalformed) {
+  if (overtaking && verdict == PushVerdict::kMalformed) {
     broken_ = malformed_record("a tail flag behind a malformed head");
   }
 }
@@ -123,9 +123,9 @@ void ReceiverState::take_offer(OfferRecord offer, Notification& message, std::ui
     return;
   }
   const std::uint64_t sequence = offer.sequence;
-  auto slot = std::make_shared<DynamicSlot>(std::move(offer), std::move(message.message),
-                                            std::move(message.lent));
-  arrived_.add(sequence, Item{{}, {}, std::move(slot), sequence, round_});
+  auto welcome = std::make_shared<DynamicSlot>(std::move(offer), std::move(message.message),
+                                               std::move(message.lent));
+  arrived_.add(sequence, Item{{}, {}, std::move(welcome), sequence, round_});
 }
 
 void ReceiverState::look_at_flags() {
@@ -133,13 +133,13 @@ void ReceiverState::look_at_flags() {
     if (!port_->engine().is_granted(*slots_[i])) continue;
     const std::uint64_t seen = load_tail_flag(flag_of(i));
     if (std::exchange(last_flags_[i], seen) == seen) continue;
-    Engine::Landing landing = port_->engine().land(slots_[i]->slot.number());
-    if (landing.outcome == Slot::Outcome::kLanded) {
-      take_push(std::move(landing.tensor));
-    } else if (landing.outcome == Slot::Outcome::kStale) {
-      take_stale({landing.description.data(), landing.description.size()});
+    Engine::ArrivedPush push = port_->engine().land(slots_[i]->slot.number());
+    if (push.verdict == PushVerdict::kLanded) {
+      take_push(std::move(push.tensor));
+    } else if (push.verdict == PushVerdict::kStale) {
+      take_stale({push.description.data(), push.description.size()});
     } else {
-      take_misfit(landing.outcome);
+      take_misfit(push.verdict);
     }
   }
 }

@@ -38,7 +38,7 @@ class ReceiverState : public std::enable_shared_from_this<ReceiverState> {
   // From the port, under its mutex.
   void take_push(LandedTensor tensor);
   void take_stale(ByteView description);
-  void take_misfit(Slot::Outcome outcome);
+  void take_misfit(PushVerdict verdict);
   // `message`: what the offer was decoded from; a welcome one is moved from.
   void take_offer(OfferRecord offer, Notification& message, std::uint64_t epoch);
   void sender_has_closed(const ClosedRecord& record);

@@ -5,50 +5,50 @@
 
 namespace farwrite::transfer {
 
-RecordQueue::Lane& RecordQueue::lane(std::uint32_t number) {
+RecordQueue::LaneQueue& RecordQueue::queue_of(std::uint32_t lane) {
   waits_.store(true, std::memory_order_relaxed);
-  return lanes_[number];
+  return queues_[lane];
 }
 
-void RecordQueue::add(std::uint32_t number, RecordType type, std::vector<std::byte> record) {
-  Lane& lane = this->lane(number);
-  lane.gather_grants();
-  lane.records.push_back({type, {}, std::move(record)});
+void RecordQueue::add(std::uint32_t lane, RecordType type, std::vector<std::byte> record) {
+  LaneQueue& queue = queue_of(lane);
+  queue.gather_grants();
+  queue.records.push_back({type, {}, std::move(record)});
 }
 
-void RecordQueue::add_grant(std::uint32_t number, Credit credit) {
-  lane(number).grants.push_back(credit);
+void RecordQueue::add_grant(std::uint32_t lane, Credit credit) {
+  queue_of(lane).grants.push_back(credit);
 }
 
-void RecordQueue::add_slot_list(std::uint32_t number, RecordType type,
+void RecordQueue::add_slot_list(std::uint32_t lane, RecordType type,
                                 const std::vector<std::uint32_t>& slots) {
   for (std::size_t at = 0; at < slots.size(); at += SlotListRecord::kMaxEntries) {
     const std::size_t count = std::min(slots.size() - at, SlotListRecord::kMaxEntries);
     const auto first = slots.begin() + static_cast<std::ptrdiff_t>(at);
     const SlotListRecord record{{first, first + static_cast<std::ptrdiff_t>(count)}};
-    add(number, type, record.encode());
+    add(lane, type, record.encode());
   }
 }
 
-void RecordQueue::add_reset(std::uint32_t number, const ResetRecord& reset) {
-  Lane& lane = this->lane(number);
-  lane.gather_grants();
-  std::erase_if(lane.records, [&](const Record& record) {
+void RecordQueue::add_reset(std::uint32_t lane, const ResetRecord& reset) {
+  LaneQueue& queue = queue_of(lane);
+  queue.gather_grants();
+  std::erase_if(queue.records, [&](const WaitingRecord& record) {
     return record.type == RecordType::kReset && record.edge == reset.edge;
   });
-  lane.records.push_back({RecordType::kReset, reset.edge, reset.encode()});
+  queue.records.push_back({RecordType::kReset, reset.edge, reset.encode()});
 }
 
 void RecordQueue::flush(Channel& channel) {
   bool left = false;
-  for (auto& [number, lane] : lanes_) {
-    lane.flush(channel, number);
-    left = left || !lane.records.empty();
+  for (auto& [lane, queue] : queues_) {
+    queue.flush(channel, lane);
+    left = left || !queue.records.empty();
   }
   waits_.store(left, std::memory_order_relaxed);
 }
 
-void RecordQueue::Lane::gather_grants() {
+void RecordQueue::LaneQueue::gather_grants() {
   for (std::size_t at = 0; at < grants.size(); at += GrantRecord::kMaxEntries) {
     const std::size_t count = std::min(grants.size() - at, GrantRecord::kMaxEntries);
     const auto first = grants.begin() + static_cast<std::ptrdiff_t>(at);
@@ -58,12 +58,12 @@ void RecordQueue::Lane::gather_grants() {
   grants.clear();
 }
 
-void RecordQueue::Lane::flush(Channel& channel, std::uint32_t number) {
+void RecordQueue::LaneQueue::flush(Channel& channel, std::uint32_t lane) {
   gather_grants();
   while (!records.empty()) {
-    const Record& record = records.front();
+    const WaitingRecord& record = records.front();
     const Completion sent =
-        channel.send({record.bytes.data(), record.bytes.size()}, tag_of(record.type), number);
+        channel.send({record.bytes.data(), record.bytes.size()}, tag_of(record.type), lane);
     if (sent.done() && sent.wait().code() == StatusCode::kResourceExhausted) return;
     records.pop_front();
   }

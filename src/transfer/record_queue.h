@@ -31,24 +31,25 @@ class RecordQueue {
   bool waits() const { return waits_.load(std::memory_order_relaxed); }
   // Sends what the channel takes. A channel that has ended takes everything, to no effect.
   void flush(Channel& channel);
-  void clear() { lanes_.clear(); }
+  void clear() { queues_.clear(); }
 
  private:
-  struct Record {
+  struct WaitingRecord {
     RecordType type;
     std::string edge;  // of a reset
     std::vector<std::byte> bytes;
   };
-  struct Lane {
-    std::deque<Record> records;
+  // What waits in one lane.
+  struct LaneQueue {
+    std::deque<WaitingRecord> records;
     std::vector<Credit> grants;  // behind the records
 
     void gather_grants();
-    void flush(Channel& channel, std::uint32_t number);
+    void flush(Channel& channel, std::uint32_t lane);
   };
-  Lane& lane(std::uint32_t number);
+  LaneQueue& queue_of(std::uint32_t lane);
 
-  std::map<std::uint32_t, Lane> lanes_;
+  std::map<std::uint32_t, LaneQueue> queues_;  // by lane
   std::atomic<bool> waits_{false};
 };
 

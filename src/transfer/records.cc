@@ -58,7 +58,7 @@ void EdgeRecord::fields(Wire& wire) {
 }
 
 template <typename Wire>
-void SlotsRecord::Entry::fields(Wire& wire) {
+void AnnouncedSlot::fields(Wire& wire) {
   wire(CreditField{credit}, capacity, core::enclosed(descriptor, RegionDescriptor::kMaxBytes));
   wire.require(credit.slot <= kMaxSlotNumber, "a slot without a number");
 }
@@ -67,12 +67,12 @@ template <typename Wire>
 void SlotsRecord::fields(Wire& wire) {
   constexpr std::string_view kImpossible = "an impossible number of slots";
   wire(core::sized(edge, kMaxEdgeKeyBytes),
-       core::list<std::uint32_t>(entries, kMaxSlots, kImpossible));
-  if constexpr (Wire::kReads) wire.require(!entries.empty(), kImpossible);
+       core::list<std::uint32_t>(slots, kMaxSlots, kImpossible));
+  if constexpr (Wire::kReads) wire.require(!slots.empty(), kImpossible);
 }
 
 std::vector<std::vector<std::byte>> SlotsRecord::encode(std::string_view edge,
-                                                        const std::vector<Entry>& entries,
+                                                        const std::vector<AnnouncedSlot>& slots,
                                                         std::uint64_t max_bytes) {
   std::vector<std::vector<std::byte>> records;
   SlotsRecord record;
@@ -80,14 +80,14 @@ std::vector<std::vector<std::byte>> SlotsRecord::encode(std::string_view edge,
   const std::size_t empty = core::to_bytes(record).size();
   std::size_t size = empty;
   const auto finish = [&] {
-    if (!record.entries.empty()) records.push_back(core::to_bytes(record));
-    record.entries.clear();
+    if (!record.slots.empty()) records.push_back(core::to_bytes(record));
+    record.slots.clear();
     size = empty;
   };
-  for (const Entry& entry : entries) {
-    const std::size_t bytes = core::to_bytes(entry).size();
+  for (const AnnouncedSlot& slot : slots) {
+    const std::size_t bytes = core::to_bytes(slot).size();
     if (size + bytes > max_bytes) finish();
-    record.entries.push_back(entry);
+    record.slots.push_back(slot);
     size += bytes;
   }
   finish();

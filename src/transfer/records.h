@@ -66,24 +66,26 @@ struct EdgeRecord {
   static Result<EdgeRecord> decode(ByteView bytes);
 };
 
+// A slot, granted, as its receiver tells the sender of it.
+struct AnnouncedSlot {
+  Credit credit;
+  std::uint64_t capacity = 0;  // payload bytes
+  RegionDescriptor descriptor;
+
+  template <typename Wire>
+  void fields(Wire& wire);
+};
+
 // kSlots.
 struct SlotsRecord {
-  struct Entry {
-    Credit credit;
-    std::uint64_t capacity = 0;  // payload bytes
-    RegionDescriptor descriptor;
-
-    template <typename Wire>
-    void fields(Wire& wire);
-  };
   std::string edge;  // its key
-  std::vector<Entry> entries;
+  std::vector<AnnouncedSlot> slots;
 
   template <typename Wire>
   void fields(Wire& wire);
   // As many records as it takes to keep each within `max_bytes`.
   static std::vector<std::vector<std::byte>> encode(std::string_view edge,
-                                                    const std::vector<Entry>& entries,
+                                                    const std::vector<AnnouncedSlot>& slots,
                                                     std::uint64_t max_bytes);
   static Result<SlotsRecord> decode(ByteView bytes);
 };

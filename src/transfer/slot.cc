@@ -26,40 +26,40 @@ bool Slot::revoke() {
   return true;
 }
 
-Slot::Landing Slot::land() {
-  Landing landing;
+CheckedPush Slot::land() {
+  CheckedPush push;
   if (state_ != SlotState::kGranted) {
     ++counts_->malformed;
-    return landing;
+    return push;
   }
-  landing.outcome = judge(landing.head);
-  switch (landing.outcome) {
-    case Outcome::kLanded:
+  push.verdict = judge(push.head);
+  switch (push.verdict) {
+    case PushVerdict::kLanded:
       move_to(SlotState::kLanded);
       ++counts_->landed;
       break;
-    case Outcome::kStale:
+    case PushVerdict::kStale:
       move_to(SlotState::kFree);
       ++counts_->stale;
       break;
-    case Outcome::kMalformed:
-    case Outcome::kUnasked:
+    case PushVerdict::kMalformed:
+    case PushVerdict::kUnasked:
       move_to(SlotState::kFree);
       ++counts_->malformed;
       break;
   }
-  return landing;
+  return push;
 }
 
-Slot::Outcome Slot::judge(SlotHead& head) const {
+PushVerdict Slot::judge(SlotHead& head) const {
   std::array<std::byte, kSlotHeadBytes> copied;
   std::memcpy(copied.data(), memory_, copied.size());
   Result<SlotHead> decoded = SlotHead::decode(copied);
-  if (!decoded.ok() || decoded->slot != number_) return Outcome::kMalformed;
+  if (!decoded.ok() || decoded->slot != number_) return PushVerdict::kMalformed;
   head = *std::move(decoded);
-  if (head.generation < generation_) return Outcome::kStale;
-  if (head.generation > generation_ || head.bytes > capacity_) return Outcome::kMalformed;
-  return Outcome::kLanded;
+  if (head.generation < generation_) return PushVerdict::kStale;
+  if (head.generation > generation_ || head.bytes > capacity_) return PushVerdict::kMalformed;
+  return PushVerdict::kLanded;
 }
 
 void Slot::view() { move_to(SlotState::kViewed); }

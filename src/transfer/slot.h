@@ -45,6 +45,18 @@ struct SlotCounts {
   std::uint64_t grants = 0, landed = 0, revoked = 0, stale = 0, malformed = 0, returned = 0;
 };
 
+// What a push into a slot is.
+enum class PushVerdict : std::uint8_t {
+  kLanded,     // GRANTED -> LANDED
+  kStale,      // GRANTED -> FREE: the push was made under an earlier grant; grant again
+  kMalformed,  // GRANTED -> FREE: no push of an honest peer; grant again, or end the channel
+  kUnasked,    // nothing was granted; nothing changes
+};
+struct CheckedPush {
+  PushVerdict verdict = PushVerdict::kUnasked;
+  SlotHead head;  // checked, if it landed; else what could be read of it
+};
+
 // The receiver's half. Thread-compatible.
 class Slot {
  public:
@@ -64,18 +76,8 @@ class Slot {
   // GRANTED -> FREE, unused: abort, close, proven death. False in any other state.
   bool revoke();
 
-  enum class Outcome {
-    kLanded,     // GRANTED -> LANDED
-    kStale,      // GRANTED -> FREE: the push was made under an earlier grant; grant again
-    kMalformed,  // GRANTED -> FREE: no push of an honest peer; grant again, or end the channel
-    kUnasked,    // nothing was granted; nothing changes
-  };
-  struct Landing {
-    Outcome outcome = Outcome::kUnasked;
-    SlotHead head;  // checked, if it landed; else what could be read of it
-  };
   // A notification reports a push into this slot: copies the head once, then checks it.
-  Landing land();
+  CheckedPush land();
   // LANDED -> VIEWED
   void view();
   // LANDED -> FREE: the tensor does not fit what its edge carries. Counts as malformed, not landed.
@@ -85,7 +87,7 @@ class Slot {
 
  private:
   void move_to(SlotState next);
-  Outcome judge(SlotHead& head) const;
+  PushVerdict judge(SlotHead& head) const;
 
   std::uint32_t number_;
   const std::byte* memory_;

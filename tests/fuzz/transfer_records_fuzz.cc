@@ -13,6 +13,7 @@
 namespace farwrite::fuzz {
 namespace {
 
+using transfer::AnnouncedSlot;
 using transfer::ClosedRecord;
 using transfer::EdgeRecord;
 using transfer::GrantRecord;
@@ -70,17 +71,17 @@ void run_edge(ByteView bytes) {
 }
 
 void run_slots(ByteView bytes) {
-  auto slots = SlotsRecord::decode(bytes);
-  if (!slots.ok()) return require_refusal(slots.status());
-  require(!slots->entries.empty() && slots->entries.size() <= kMaxSlots, "slots are bounded");
-  for (const SlotsRecord::Entry& entry : slots->entries) {
-    require(entry.credit.slot <= transfer::kMaxSlotNumber, "a slot's number fits a tag");
+  auto record = SlotsRecord::decode(bytes);
+  if (!record.ok()) return require_refusal(record.status());
+  require(!record->slots.empty() && record->slots.size() <= kMaxSlots, "slots are bounded");
+  for (const AnnouncedSlot& slot : record->slots) {
+    require(slot.credit.slot <= transfer::kMaxSlotNumber, "a slot's number fits a tag");
   }
-  const auto encoded = SlotsRecord::encode(slots->edge, slots->entries, UINT64_MAX);
+  const auto encoded = SlotsRecord::encode(record->edge, record->slots, UINT64_MAX);
   require(encoded.size() == 1 && encoded[0].size() <= bytes.size, "one record stays one");
   auto again = SlotsRecord::decode(view_of(encoded[0]));
-  require(again.ok() && again->entries.size() == slots->entries.size(), "no slot is lost");
-  require(SlotsRecord::encode(again->edge, again->entries, UINT64_MAX) == encoded,
+  require(again.ok() && again->slots.size() == record->slots.size(), "no slot is lost");
+  require(SlotsRecord::encode(again->edge, again->slots, UINT64_MAX) == encoded,
           "decoding what we encoded changes nothing");
 }
 
@@ -175,7 +176,7 @@ Seeds seeds() {
   region.length = 280;
   region.access = Access::kWrite;
   region.keys = {{FabricKind::kShm, 3}};
-  const std::vector<SlotsRecord::Entry> entries{{{0, 1}, 24, region}, {{1, 1}, 24, region}};
+  const std::vector<AnnouncedSlot> slots{{{0, 1}, 24, region}, {{1, 1}, 24, region}};
   const GrantRecord grant{{{0, 2}, {1, 2}}};
   OfferRecord offer;
   offer.edge = 1;
@@ -191,7 +192,7 @@ Seeds seeds() {
   return {{"edge-static", seed(kEdge, edge(EdgeKind::kStatic).encode())},
           {"edge-bounded", seed(kEdge, edge(EdgeKind::kBounded).encode())},
           {"edge-dynamic", seed(kEdge, edge(EdgeKind::kDynamic).encode())},
-          {"slots", seed(kSlots, SlotsRecord::encode("1", entries, UINT64_MAX).at(0))},
+          {"slots", seed(kSlots, SlotsRecord::encode("1", slots, UINT64_MAX).at(0))},
           {"grant", seed(kGrant, grant.encode())},
           {"reset", seed(kReset, ResetRecord{"1", 2, grant.credits}.encode())},
           {"slot-list", seed(kSlotList, SlotListRecord{{0, 1}}.encode())},

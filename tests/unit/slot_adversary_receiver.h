@@ -143,29 +143,29 @@ class Receiver final : public Side {
 
   void land(std::uint32_t index) {
     Slot& slot = slots_[index];
-    const Slot::Landing landing = slot.land();
+    const CheckedPush checked = slot.land();
     PushDescription push;
     Result<PushDescription> described =
-        PushDescription::decode({landing.head.description.data(), landing.head.description.size()});
+        PushDescription::decode({checked.head.description.data(), checked.head.description.size()});
     if (described.ok()) push = *std::move(described);
-    if (landing.outcome == Slot::Outcome::kLanded && !terms_.fit(push, landing.head.bytes)) {
+    if (checked.verdict == PushVerdict::kLanded && !terms_.fit(push, checked.head.bytes)) {
       return run_.report(SlotViolation::kTorn, "a description is torn");
     }
-    switch (landing.outcome) {
-      case Slot::Outcome::kLanded:
+    switch (checked.verdict) {
+      case PushVerdict::kLanded:
         arrived_.add(push.sequence, Item{push.sequence, index, 0, nullptr, nullptr});
         break;
-      case Slot::Outcome::kStale:
+      case PushVerdict::kStale:
         arrived_.add(push.sequence, std::nullopt);
         if (run_.mistake == SlotMistake::kNoGenerationCheck) check_round(push.sequence);
         grant(index);
         break;
-      case Slot::Outcome::kMalformed:
+      case PushVerdict::kMalformed:
         // No peer of ours writes such a head, so it was looked at before it was there.
         run_.report(SlotViolation::kTorn, "a head is torn");
         grant(index);
         break;
-      case Slot::Outcome::kUnasked:
+      case PushVerdict::kUnasked:
         run_.report(SlotViolation::kUnbalanced, "a push without a grant");
         break;
     }

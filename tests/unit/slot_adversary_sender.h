@@ -34,10 +34,10 @@ class Sender final : public Side {
   void start(std::uint64_t grant_key) { target_ = import(grant_key); }
   // The receiver's announcement of a slot, as it opens.
   void open(Credit credit) {
-    SlotsRecord::Entry entry;
-    entry.credit = credit;
-    entry.capacity = kPayload;
-    if (!credits_.announce(kEdge, entry) || !credits_.next_to_open(kEdge).has_value() ||
+    AnnouncedSlot announced;
+    announced.credit = credit;
+    announced.capacity = kPayload;
+    if (!credits_.announce(kEdge, announced) || !credits_.next_to_open(kEdge).has_value() ||
         !credits_.opened(credit.slot, {})) {
       run_.report(SlotViolation::kUnbalanced, "a slot cannot be opened");
     }

@@ -50,14 +50,14 @@ ResetRecord reset() { return {"1", 2, grant().credits}; }
 
 SlotListRecord slot_list() { return {{3, 0xffffff}}; }
 
-SlotsRecord::Entry slot(std::uint32_t number) {
-  SlotsRecord::Entry entry;
-  entry.credit = {number, number + 10};
-  entry.capacity = 244;
-  entry.descriptor.length = 500;
-  entry.descriptor.access = Access::kWrite;
-  entry.descriptor.keys = {{FabricKind::kShm, number}};
-  return entry;
+AnnouncedSlot slot(std::uint32_t number) {
+  AnnouncedSlot announced;
+  announced.credit = {number, number + 10};
+  announced.capacity = 244;
+  announced.descriptor.length = 500;
+  announced.descriptor.access = Access::kWrite;
+  announced.descriptor.keys = {{FabricKind::kShm, number}};
+  return announced;
 }
 
 TEST(TransferCodec, EdgesOfEveryRankAreReadAsWritten) {
@@ -103,9 +103,9 @@ TEST(TransferCodec, ImpossibleEdgesAreRefused) {
 }
 
 TEST(TransferCodec, SlotsAreSplitIntoRecordsThatFit) {
-  std::vector<SlotsRecord::Entry> entries;
-  for (std::uint32_t i = 0; i < 100; ++i) entries.push_back(slot(i));
-  const std::vector<Bytes> records = SlotsRecord::encode("layer/weights", entries, 1000);
+  std::vector<AnnouncedSlot> slots;
+  for (std::uint32_t i = 0; i < 100; ++i) slots.push_back(slot(i));
+  const std::vector<Bytes> records = SlotsRecord::encode("layer/weights", slots, 1000);
   EXPECT_GT(records.size(), 5U);
   std::uint32_t next = 0;
   for (const Bytes& record : records) {
@@ -113,11 +113,11 @@ TEST(TransferCodec, SlotsAreSplitIntoRecordsThatFit) {
     Result<SlotsRecord> read = SlotsRecord::decode(view(record));
     ASSERT_TRUE(read.ok()) << read.status().to_string();
     EXPECT_EQ(read->edge, "layer/weights");
-    for (const SlotsRecord::Entry& entry : read->entries) {
-      EXPECT_EQ(entry.credit.slot, next);
-      EXPECT_EQ(entry.credit.generation, next + 10);
-      EXPECT_EQ(entry.capacity, 244U);
-      EXPECT_EQ(entry.descriptor.keys.front().key, next);
+    for (const AnnouncedSlot& announced : read->slots) {
+      EXPECT_EQ(announced.credit.slot, next);
+      EXPECT_EQ(announced.credit.generation, next + 10);
+      EXPECT_EQ(announced.capacity, 244U);
+      EXPECT_EQ(announced.descriptor.keys.front().key, next);
       ++next;
     }
   }

@@ -16,8 +16,6 @@
 namespace farwrite::transfer {
 namespace {
 
-using Outcome = Slot::Outcome;
-
 class Slots : public testing::Test {
  protected:
   static constexpr std::uint64_t kCapacity = 24;
@@ -41,7 +39,7 @@ TEST_F(Slots, GoThroughTheirStatesAndCountEachStep) {
   EXPECT_EQ(slot_.grant().generation, 1U);
   EXPECT_EQ(slot_.state(), SlotState::kGranted);
   push(1);
-  EXPECT_EQ(slot_.land().outcome, Outcome::kLanded);
+  EXPECT_EQ(slot_.land().verdict, PushVerdict::kLanded);
   EXPECT_EQ(slot_.state(), SlotState::kLanded);
   slot_.view();
   EXPECT_EQ(slot_.state(), SlotState::kViewed);
@@ -60,32 +58,33 @@ TEST_F(Slots, APushOfAnEarlierGrantIsStaleAndLeavesTheSlotFree) {
   slot_.revoke();
   slot_.grant();
   push(1);
-  EXPECT_EQ(slot_.land().outcome, Outcome::kStale);
+  EXPECT_EQ(slot_.land().verdict, PushVerdict::kStale);
   EXPECT_EQ(slot_.state(), SlotState::kFree);
   EXPECT_EQ(counts_.stale, 1U);
 }
 
 TEST_F(Slots, AHeadThatDoesNotFitTheGrantIsNeverTrusted) {
-  const auto outcome = [&](const std::function<void(SlotHead&)>& change) {
+  const auto verdict = [&](const std::function<void(SlotHead&)>& change) {
     SlotHead head = head_of(slot_.grant().generation);
     change(head);
     write(head);
-    const Outcome result = slot_.land().outcome;
-    if (result == Outcome::kLanded) slot_.give_back();
+    const PushVerdict result = slot_.land().verdict;
+    if (result == PushVerdict::kLanded) slot_.give_back();
     EXPECT_EQ(slot_.state(), SlotState::kFree);
     return result;
   };
-  EXPECT_EQ(outcome([](SlotHead&) {}), Outcome::kLanded);
-  EXPECT_EQ(outcome([](SlotHead& h) { h.bytes = 0; }), Outcome::kLanded);
-  EXPECT_EQ(outcome([](SlotHead& h) { h.slot = 6; }), Outcome::kMalformed);
-  EXPECT_EQ(outcome([](SlotHead& h) { ++h.generation; }), Outcome::kMalformed);
-  EXPECT_EQ(outcome([](SlotHead& h) { ++h.bytes; }), Outcome::kMalformed) << "over the capacity";
-  EXPECT_EQ(outcome([](SlotHead& h) { h.bytes = ~std::uint64_t{0}; }), Outcome::kMalformed);
+  EXPECT_EQ(verdict([](SlotHead&) {}), PushVerdict::kLanded);
+  EXPECT_EQ(verdict([](SlotHead& h) { h.bytes = 0; }), PushVerdict::kLanded);
+  EXPECT_EQ(verdict([](SlotHead& h) { h.slot = 6; }), PushVerdict::kMalformed);
+  EXPECT_EQ(verdict([](SlotHead& h) { ++h.generation; }), PushVerdict::kMalformed);
+  EXPECT_EQ(verdict([](SlotHead& h) { ++h.bytes; }), PushVerdict::kMalformed)
+      << "over the capacity";
+  EXPECT_EQ(verdict([](SlotHead& h) { h.bytes = ~std::uint64_t{0}; }), PushVerdict::kMalformed);
 }
 
 TEST_F(Slots, ARefusedTensorCountsAsMalformedAndNotAsLanded) {
   push(slot_.grant().generation);
-  EXPECT_EQ(slot_.land().outcome, Outcome::kLanded);
+  EXPECT_EQ(slot_.land().verdict, PushVerdict::kLanded);
   slot_.refuse();
   EXPECT_EQ(slot_.state(), SlotState::kFree);
   EXPECT_EQ(counts_.landed, 0U);
@@ -93,13 +92,13 @@ TEST_F(Slots, ARefusedTensorCountsAsMalformedAndNotAsLanded) {
 }
 
 TEST_F(Slots, GarbageAndUnaskedLandingsAreCounted) {
-  EXPECT_EQ(slot_.land().outcome, Outcome::kUnasked);
+  EXPECT_EQ(slot_.land().verdict, PushVerdict::kUnasked);
   slot_.grant();
-  EXPECT_EQ(slot_.land().outcome, Outcome::kMalformed) << "nothing was written";
+  EXPECT_EQ(slot_.land().verdict, PushVerdict::kMalformed) << "nothing was written";
   slot_.grant();
   push(2);
-  EXPECT_EQ(slot_.land().outcome, Outcome::kLanded);
-  EXPECT_EQ(slot_.land().outcome, Outcome::kUnasked) << "it is the receiver's now";
+  EXPECT_EQ(slot_.land().verdict, PushVerdict::kLanded);
+  EXPECT_EQ(slot_.land().verdict, PushVerdict::kUnasked) << "it is the receiver's now";
   EXPECT_EQ(slot_.state(), SlotState::kLanded);
   EXPECT_EQ(counts_.malformed, 3U);
 }
@@ -113,19 +112,19 @@ TEST_F(SlotsDeathTest, AnIllegalStepEndsTheProgram) {
   EXPECT_DEATH(slot_.grant(), "");
 }
 
-SlotsRecord::Entry entry(std::uint32_t slot, std::uint64_t generation,
-                         std::uint64_t capacity = 100) {
-  SlotsRecord::Entry entry;
-  entry.credit = {slot, generation};
-  entry.capacity = capacity;
-  return entry;
+AnnouncedSlot announced(std::uint32_t slot, std::uint64_t generation,
+                        std::uint64_t capacity = 100) {
+  AnnouncedSlot announced;
+  announced.credit = {slot, generation};
+  announced.capacity = capacity;
+  return announced;
 }
 
 class Credits : public testing::Test {
  protected:
   // Announced by the receiver, and opened here.
   void open(std::uint32_t slot, std::uint64_t generation, std::uint64_t capacity = 100) {
-    ASSERT_TRUE(credits_.announce("edge", entry(slot, generation, capacity)));
+    ASSERT_TRUE(credits_.announce("edge", announced(slot, generation, capacity)));
     ASSERT_TRUE(credits_.next_to_open("edge").has_value());
     ASSERT_TRUE(credits_.opened(slot, {}));
   }
@@ -144,7 +143,7 @@ TEST_F(Credits, AreUsedInTheOrderOfTheGrants) {
   open(2, 20);
   EXPECT_FALSE(credits_.grant({1, 11})) << "that one is granted";
   EXPECT_FALSE(credits_.grant({3, 1})) << "nobody announced it";
-  EXPECT_FALSE(credits_.announce("other", entry(1, 1))) << "the number is in use";
+  EXPECT_FALSE(credits_.announce("other", announced(1, 1))) << "the number is in use";
   EXPECT_EQ(take(), 1U);
   EXPECT_EQ(take(), 2U);
   EXPECT_EQ(take(), 0U);
@@ -156,7 +155,7 @@ TEST_F(Credits, AreUsedInTheOrderOfTheGrants) {
 }
 
 TEST_F(Credits, AreOnlyThoseOfTheEdgeWhoseSlotIsOpenAndLargeEnough) {
-  ASSERT_TRUE(credits_.announce("edge", entry(1, 10)));
+  ASSERT_TRUE(credits_.announce("edge", announced(1, 10)));
   EXPECT_EQ(take(), 0U) << "it is not open";
   ASSERT_TRUE(credits_.next_to_open("edge").has_value());
   EXPECT_FALSE(credits_.next_to_open("edge").has_value());
@@ -184,10 +183,10 @@ TEST_F(Credits, ASlotIsGivenUpOnceNothingIsWrittenIntoIt) {
   EXPECT_TRUE(credits_.withdraw(1, gone_));
   EXPECT_FALSE(credits_.withdraw(1, gone_)) << "it is forgotten";
   EXPECT_EQ(take(), 0U);
-  ASSERT_TRUE(credits_.announce("edge", entry(2, 20)));
+  ASSERT_TRUE(credits_.announce("edge", announced(2, 20)));
   EXPECT_TRUE(credits_.withdraw(2, gone_)) << "nobody opens it";
   EXPECT_FALSE(credits_.next_to_open("edge").has_value());
-  ASSERT_TRUE(credits_.announce("edge", entry(3, 30)));
+  ASSERT_TRUE(credits_.announce("edge", announced(3, 30)));
   ASSERT_TRUE(credits_.next_to_open("edge").has_value());
   EXPECT_FALSE(credits_.withdraw(3, gone_)) << "who opens it gives it up";
   EXPECT_FALSE(credits_.opened(3, {}));
@@ -196,14 +195,14 @@ TEST_F(Credits, ASlotIsGivenUpOnceNothingIsWrittenIntoIt) {
 
 TEST_F(Credits, OfAClosedEdgeAreForgotten) {
   open(1, 10);
-  ASSERT_TRUE(credits_.announce("edge", entry(2, 20)));
+  ASSERT_TRUE(credits_.announce("edge", announced(2, 20)));
   ASSERT_TRUE(credits_.next_to_open("edge").has_value());
   std::vector<RemoteRegion> gone;
   credits_.forget_edge("edge", gone);
   EXPECT_EQ(gone.size(), 1U);
   EXPECT_EQ(take(), 0U);
   EXPECT_FALSE(credits_.opened(2, {})) << "the edge was closed meanwhile";
-  EXPECT_TRUE(credits_.announce("edge", entry(1, 1))) << "the numbers are free";
+  EXPECT_TRUE(credits_.announce("edge", announced(1, 1))) << "the numbers are free";
 }
 
 TEST_F(Credits, OfAnEdgeThatThisSideClosedTakeGrantsAndGiveNone) {
