@@ -47,7 +47,7 @@ class Awaited(Generic[Result]):
 
     def _raise(self, error: BaseException) -> None:
         self.future.set_exception(error)
-        self.future.exception()  # or asyncio logs it where nobody waits any more
+        self.future.exception()  # or asyncio logs it where no task waits any more
 
     def _settle(self, settle: Callable[[], None]) -> None:
         def in_loop() -> None:
