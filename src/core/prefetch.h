@@ -2,6 +2,8 @@
 // that a program can read, so any address may be given.
 #pragma once
 
+#include <cstddef>
+
 namespace farwrite::core {
 
 // For a store that follows soon: the line comes in a state that the store need not ask for again.
@@ -15,5 +17,11 @@ inline void prefetch_for_write(const void* line) {
 }
 
 inline void prefetch_for_read(const void* line) { __builtin_prefetch(line); }
+
+// The lines of `bytes` bytes.
+inline void prefetch_for_read(const std::byte* first, std::size_t bytes) {
+  constexpr std::size_t kLine = 64;
+  for (std::size_t at = 0; at < bytes; at += kLine) prefetch_for_read(first + at);
+}
 
 }  // namespace farwrite::core

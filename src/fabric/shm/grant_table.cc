@@ -4,15 +4,8 @@
 
 #include "core/mutex.h"
 #include "core/poll_until.h"
-#include "core/prefetch.h"
 
 namespace farwrite::fabric::shm {
-namespace {
-
-constexpr std::uint64_t kLine = 64;
-
-}  // namespace
-
 Result<std::uint64_t> GrantTable::grant(const std::shared_ptr<memory::Segment>& segment,
                                         ByteView region, std::uint64_t region_id,
                                         std::string_view peer) {
@@ -42,13 +35,12 @@ Result<std::uint64_t> GrantTable::grant(const std::shared_ptr<memory::Segment>& 
   return key;
 }
 
-void GrantTable::prefetch(const LandingHint& landing) const {
-  if (ranges_ == nullptr || landing.bytes == 0 || landing.row >= mailbox_.geometry().rows) return;
+ByteView GrantTable::hinted(const LandingHint& landing) const {
+  if (ranges_ == nullptr || landing.row >= mailbox_.geometry().rows) return {};
   const RegionRange& range = ranges_[landing.row];
   const std::uint64_t bytes = range.bytes.load(std::memory_order_relaxed);
-  if (landing.offset > bytes || landing.bytes > bytes - landing.offset) return;
-  const std::byte* const first = range.base.load(std::memory_order_relaxed) + landing.offset;
-  for (std::uint64_t at = 0; at < landing.bytes; at += kLine) core::prefetch_for_read(first + at);
+  if (landing.offset > bytes || landing.bytes > bytes - landing.offset) return {};
+  return {range.base.load(std::memory_order_relaxed) + landing.offset, landing.bytes};
 }
 
 bool GrantTable::is_live_locked(std::uint64_t key, std::uint64_t region_id) const {

@@ -45,15 +45,15 @@ class GrantTable {
   // The peer's process is gone: nothing of it lands any more, whatever the rows say.
   void peer_died() { peer_dead_.store(true); }
 
-  // Starts to fetch what a write of the peer has brought, if that lies in the region that the row
-  // guards, or guarded last. Takes no lock.
-  void prefetch(const LandingHint& landing) const;
+  // Where the bytes of a write of the peer lie, if that is in the region that the row guards, or
+  // guarded last; else none. To fetch them early, and for nothing else: takes no lock.
+  ByteView hinted(const LandingHint& landing) const;
 
   // A segment that holds granted regions, or null: only those may be handed to the peer.
   std::shared_ptr<memory::Segment> find_segment(std::uint32_t segment_id) const;
 
  private:
-  // Where a row's region lies. Only prefetch() uses it, so it may be out of date.
+  // Where a row's region lies. Only hinted() uses it, so it may be out of date.
   struct RegionRange {
     std::atomic<const std::byte*> base{nullptr};
     std::atomic<std::uint64_t> bytes{0};

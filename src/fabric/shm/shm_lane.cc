@@ -28,9 +28,6 @@ constexpr std::size_t kPollBatch = 256;
 // A notified write up to this size is copied under the lane's lock; copying a page takes as long as
 // some ten notifications.
 constexpr std::uint64_t kSmallWriteBytes = 4096;
-// Its receiver prefetches so much of it: as many lines as a core fetches at once. Behind them the
-// hardware's own prefetch goes on.
-constexpr std::uint32_t kHintedBytes = 512;
 
 // A larger one is announced, and reported in pieces of a page, for which the receiver looks so many
 // times in vain: about 10 us, longer than a page takes.
@@ -311,8 +308,7 @@ Progress ShmLane::poll(EventSink& sink) {
       follow(record);
       continue;
     }
-    record.landing.bytes = std::min(record.landing.bytes, kHintedBytes);
-    link_.grants().prefetch(record.landing);
+    if (record.landing.bytes != 0) landed_.take(link_.grants().hinted(record.landing));
     ReceivedNotification received{{record.tag, index_, std::move(record.payload), {}},
                                   record.kind == RecordKind::kRecord};
     std::move(received).deliver(sink);
@@ -349,7 +345,9 @@ void ShmLane::follow(const RingRecord& announcement) {
       core::cpu_relax();
       continue;
     }
-    link_.grants().prefetch({landing.row, copied - fetched, landing.offset + fetched});
+    const ByteView piece =
+        link_.grants().hinted({landing.row, copied - fetched, landing.offset + fetched});
+    core::prefetch_for_read(piece.data, piece.size);
     fetched = copied;
     looks = 0;
   }

@@ -12,6 +12,7 @@
 #include "core/unique_fd.h"
 #include "fabric/fabric.h"
 #include "fabric/outbox.h"
+#include "fabric/shm/landing_fetch.h"
 #include "fabric/shm/mailbox.h"
 #include "fabric/shm/ring.h"
 
@@ -45,7 +46,12 @@ class ShmLane final : public Lane {
 
   Completion post(const Operation& operation) override;
   Progress poll(EventSink& sink) override;
-  bool worth_polling() const override { return !consumer_.empty() || outbox_waits(); }
+  // While there is nothing, fetches what the next record is likely to bring.
+  bool worth_polling() const override {
+    if (!consumer_.empty()) return true;
+    landed_.fetch_expected();
+    return outbox_waits();
+  }
   Doorbell arm() override;
   void disarm() override;
 
@@ -96,6 +102,7 @@ class ShmLane final : public Lane {
 
   std::atomic_flag polling_ = ATOMIC_FLAG_INIT;
   RingConsumer consumer_;
+  LandingFetch landed_;
   std::atomic<bool> corrupt_{false};  // nothing more is read from the ring
 
   const core::UniqueFd own_doorbell_;
