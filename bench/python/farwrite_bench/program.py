@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import select
+import shlex
 import signal
 import subprocess
 import time
@@ -15,7 +16,7 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from farwrite.errors import PeerDead
-from farwrite_bench.cluster.control import end_of, status_of
+from farwrite_bench.cluster.control import end_of, ran, status_of
 
 ANSWER_SECONDS = 120.0
 END_SECONDS = 20.0
@@ -63,6 +64,7 @@ class Program:
     ) -> None:
         self.name = name
         self._bench, self._log, self._own_group = bench, log, own_group
+        self._command = shlex.join(command)
         self._unread = b""
         with contextlib.ExitStack() as stack:
             self._process = subprocess.Popen(
@@ -149,7 +151,9 @@ class Program:
         # Its last words may be on their way.
         with contextlib.suppress(subprocess.TimeoutExpired):
             what += status_of(self._process.wait(_DYING_SECONDS))
-        raise PeerDead(f"{self._bench}: {self.name} {what}; {self.last_words()}")
+        raise PeerDead(
+            f"{self._bench}: {self.name} {what}; {ran(self._command)}; {self.last_words()}"
+        )
 
     def __enter__(self) -> Program:
         return self

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from farwrite.errors import FailedPrecondition
+from farwrite_bench.failure import noting
 from farwrite_bench.harness.benchmark import Benchmark, Progress
 from farwrite_bench.harness.chart import Bars
 from farwrite_bench.harness.column import Column, Table, marked, span
@@ -102,14 +103,28 @@ def seconds(case: Case) -> float:
 
 def measure(plan: StartPlan, progress: Progress, logs: Path) -> Facts:
     """Start every program once in each round, in turn, after one round that is not counted."""
+    failed: dict[str, str] = {}
     for case in plan.cases:
-        seconds(case)  # reads its files, and compiles its modules and the plug-in
+        with noting(failed, case.name):
+            seconds(case)  # reads its files, and compiles its modules and the plug-in
     took: dict[str, list[float]] = {case.name: [] for case in plan.cases}
     for number in range(plan.rounds):
         progress(number / plan.rounds, f"round {number + 1}")
         for case in plan.cases:
-            took[case.name].append(seconds(case))
-    return {"rows": [_row(case, took) for case in plan.cases]}
+            if case.name not in failed:
+                with noting(failed, case.name):
+                    took[case.name].append(seconds(case))
+    for case in plan.cases:
+        if case.beside in failed:
+            failed.setdefault(case.name, f"the program beside it, {case.beside}, failed")
+    return {
+        "rows": [
+            {"start": case.name, "error": failed[case.name]}
+            if case.name in failed
+            else _row(case, took)
+            for case in plan.cases
+        ]
+    }
 
 
 def _row(case: Case, took: dict[str, list[float]]) -> Row:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import math
 import os
 import signal
@@ -19,6 +20,7 @@ from farwrite.errors import FailedPrecondition
 from farwrite_bench.cluster.child import receive_at_parents_end
 from farwrite_bench.options import add_choices
 from farwrite_bench.report import command as report
+from farwrite_bench.report.parts import Facts, failed_rows
 
 if TYPE_CHECKING:
     from typing import Any
@@ -130,15 +132,16 @@ def run(arguments: argparse.Namespace) -> int:
     folder = arguments.output or (QUICK_OUTPUT if quick else OUTPUT)
     _mark(folder, quick=quick)
     chosen = [part for part in PARTS if not arguments.part or part.name in arguments.part]
-    waiting = [part for part in chosen if not part.result(folder).exists()]
+    waiting = [part for part in chosen if not _is_whole(part.result(folder))]
     kept = len(chosen) - len(waiting)
     if kept:
         print(f"reproduce: {kept} of {len(chosen)} parts have finished before, in {folder}")
     failed = _run_all(waiting, folder, quick=quick)
     if failed:
         print(
-            f"farwrite reproduce: failed, and missing from {folder}: {', '.join(failed)};"
-            " run the same farwrite reproduce again, which keeps the parts that have finished",
+            f"farwrite reproduce: failed, and missing from {folder} in whole or in part:"
+            f" {', '.join(failed)}; run the same farwrite reproduce again, which keeps the parts"
+            " that have finished",
             file=sys.stderr,
         )
     if _has_results(folder):
@@ -169,14 +172,33 @@ def _run_all(parts: Sequence[Part], folder: Path, *, quick: bool) -> list[str]:
 def _run(part: Part, folder: Path, *, quick: bool) -> bool:
     unfinished = part.result(folder / UNFINISHED)
     unfinished.parent.mkdir(parents=True, exist_ok=True)
+    if _is_finished(unfinished):  # an interrupted run is continued, where its benchmark can
+        unfinished.unlink()
     words = [*part.command(quick=quick), "--json", str(unfinished)]
     with unfinished.with_suffix(".txt").open("w") as output:
         # The progress goes to the terminal, and the table to a file.
         status = run_to_end([sys.executable, "-m", "farwrite", *words], output)
-    if status != 0 or not unfinished.exists():
+    if not _is_finished(unfinished) or (status != 0 and _is_whole(unfinished)):
         return False
     unfinished.rename(part.result(folder))
-    return True
+    return status == 0
+
+
+def _is_finished(result: Path) -> bool:
+    """Whether a run came to its end, where some of its rows may have failed."""
+    return result.exists() and bool(_facts(result).get("finished", True))
+
+
+def _is_whole(result: Path) -> bool:
+    """Whether there is a result none of whose rows failed."""
+    return result.exists() and not failed_rows(_facts(result))
+
+
+def _facts(result: Path) -> Facts:
+    try:
+        return dict(json.loads(result.read_text(encoding="utf-8")))
+    except (ValueError, TypeError):
+        return {}
 
 
 def _mark(folder: Path, *, quick: bool) -> None:

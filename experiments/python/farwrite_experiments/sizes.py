@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from farwrite.units import format_size
 from farwrite_bench.cluster.forked import import_tensorflow
 from farwrite_bench.cluster.process import MALLOC
 from farwrite_bench.cluster.transport import FARWRITE, PLUGIN
+from farwrite_bench.failure import noting
 from farwrite_bench.harness.benchmark import Benchmark, Progress
 from farwrite_bench.harness.column import Column, Table
 from farwrite_bench.harness.option import chosen
@@ -22,12 +24,12 @@ from farwrite_bench.record import Record
 from farwrite_bench.report.chart import Series, lines
 from farwrite_bench.report.frame import Look
 from farwrite_bench.report.numbers import short_size
-from farwrite_bench.report.parts import Facts, Row
+from farwrite_bench.report.parts import Facts, Row, without_failures
 from farwrite_bench.sizes import KIB, MIB
 from farwrite_experiments.cluster.observed import Observed
 from farwrite_experiments.library import MODULE
 from farwrite_experiments.networks.network import NETWORKS, SIX, Network, name_of
-from farwrite_experiments.train.cluster import start
+from farwrite_experiments.train.cluster import Cluster, start
 from farwrite_experiments.train.plan import EMULATED, Case, Way
 
 FIRST_STEPS, STEPS = 1, 2
@@ -50,21 +52,32 @@ def plan(arguments: argparse.Namespace, _: Record) -> list[Case]:
 
 def measure(cases: list[Case], progress: Progress, logs: Path) -> Facts:
     """Take steps of each network, and count their tensors."""
-    rows = []
-    with contextlib.ExitStack() as stack:
-        progress(0.0, "starting processes")
-        import_tensorflow(MALLOC, logs / "import.log")
-        cluster = start(Way(FARWRITE), cases[0].layout, logs, stack)
-        for number, case in enumerate(cases):
-            progress(number / len(cases), case.model)
-            cluster.open(case)
-            cluster.take(case, FIRST_STEPS)
-            before = cluster.observed()
-            cluster.take(case, STEPS)
-            sizes = sizes_of_step(before, cluster.observed(), STEPS)
-            cluster.close(case)
-            rows.append(make_row(case.network, case.batch, case.workers, sizes))
-    return {"overall": overall(rows), "rows": rows}
+    rows: list[Row] = []
+    progress(0.0, "starting processes")
+    import_tensorflow(MALLOC, logs / "import.log")
+    left = deque(cases)
+    while left:
+        failed: dict[str, str] = {}
+        with noting(failed, left[0].model), contextlib.ExitStack() as stack:
+            cluster = start(Way(FARWRITE), cases[0].layout, logs, stack)
+            while left:
+                progress(1 - len(left) / len(cases), left[0].model)
+                rows.append(_measure(cluster, left[0]))
+                left.popleft()
+        if failed:  # the others go on in new processes
+            rows.append({"model": left.popleft().model, "error": next(iter(failed.values()))})
+    measured = without_failures({"rows": rows})["rows"]
+    return {"overall": overall(measured) if measured else None, "rows": rows}
+
+
+def _measure(cluster: Cluster, case: Case) -> Row:
+    cluster.open(case)
+    cluster.take(case, FIRST_STEPS)
+    before = cluster.observed()
+    cluster.take(case, STEPS)
+    sizes = sizes_of_step(before, cluster.observed(), STEPS)
+    cluster.close(case)
+    return make_row(case.network, case.batch, case.workers, sizes)
 
 
 def sizes_of_step(before: Sequence[Observed], after: Sequence[Observed], steps: int) -> list[int]:

@@ -13,7 +13,7 @@ import pytest
 
 from bench_command import parsed
 from farwrite.errors import InvalidArgument, NotFound
-from farwrite_bench.grpc import build, connect
+from farwrite_bench.grpc import build
 from farwrite_bench.grpc.benchmark import BENCHMARK
 from farwrite_bench.grpc.connect import private_bytes
 from farwrite_bench.grpc.plan import (
@@ -90,13 +90,13 @@ def test_private_bytes_counts_anonymous_and_shared_memory() -> None:
             assert private_bytes(os.getpid()) - between == pytest.approx(size, rel=0.1)
 
 
-def test_more_connections_than_descriptors_are_refused(
+def test_more_connections_than_descriptors_are_refused_before_anything_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 1024))
     plan = plan_of("connect", "--connections", "1000")
     with pytest.raises(InvalidArgument, match=r"ulimit -Hn"):
-        connect.rows(plan, lambda _: None, tmp_path)
+        run(plan, lambda *_: None, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from farwrite_bench.cluster.group import Group, RefusedError, Take
 from farwrite_bench.cluster.readings import Readings
 from farwrite_bench.cluster.seat import Look
 from farwrite_bench.cluster.transport import FARWRITE, GRPC
+from farwrite_bench.cluster.ways import Running
 from farwrite_bench.harness import memory
 from farwrite_bench.record import Record
 from farwrite_bench.tensor import run as bench_run
@@ -36,7 +38,7 @@ from farwrite_bench.tensor.plan import (
     Case,
     TensorPlan,
 )
-from farwrite_bench.tensor.rows import added, failed_row, failures, make_row, ratios
+from farwrite_bench.tensor.rows import added, failed_row, make_row, ratios
 
 KIB = 1024
 ROW_KEYS = {
@@ -229,12 +231,14 @@ def test_a_transport_that_fails_does_not_stop_the_others() -> None:
     case = Case("reduce_max", 16)
     plan = TensorPlan((GRPC, LOCAL), (case,), rounds=5, case_seconds=1)
     clients: Any = {key: Client(key) for key in ("grpc", "local")}
-    groups = {key: Group(client) for key, client in clients.items()}
-    rows = bench_run._measure(plan, groups, case, 1, lambda *_: None)
+    running = Running(contextlib.ExitStack())
+    running.groups |= {key: Group(client) for key, client in clients.items()}
+    rows = bench_run._measure(plan, running, case, 1, lambda *_: None)
     assert [row["error"] is None for row in rows] == [False, True]
     (table,) = BENCHMARK.tables
-    assert table.cells({"rows": rows})[0][4:6] == ["failed", "-"]
-    assert list(failures(rows)) == ["grpc, reduce_max, 16 B: UnavailableError: too large"]
+    (failed, _) = table.cells({"rows": rows})
+    assert failed[4:] == ["-"] * 11 + ["failed: UnavailableError: too large"]
+    assert "grpc" in running.groups, "its client goes on behind a refusal"
     assert failed_row(case, TRANSPORTS["grpc"], "x", 0).keys() >= ROW_KEYS
 
 

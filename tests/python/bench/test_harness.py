@@ -97,6 +97,7 @@ def test_a_declaration_makes_a_command_a_table_and_files(
     assert facts["settings"] == {"sizes": [8, 64], "rounds": 5, "fabric": None}
     assert facts["notes"][-2:] == ["made", "gb_s is made up"]
     assert len(facts["rows"]) == 4
+    assert facts["finished"]
     assert "Rates" in drawing.read_text() and "bytes of the tensor" in drawing.read_text()
 
 
@@ -269,6 +270,8 @@ def test_the_file_of_a_long_run_is_written_while_it_runs(
     with pytest.raises(ResourceExhausted):
         command.run(benchmark, arguments)
     assert [len(facts["rows"]) for facts in seen] == [1, 2, 3]
+    assert not any(facts["finished"] for facts in seen)
+    assert not json.loads(file.read_text())["finished"]
     assert seen[-1]["settings"] == {"count": 3}, "what was measured goes before the plan's"
     assert "echoes" not in capsys.readouterr().out
 

@@ -69,7 +69,9 @@ def test_a_program_that_fails_is_named(
             program.order("fail")
         with pytest.raises(PeerDead, match=f"bench test: the echo {said}") as caught:
             follow(program)
-    assert ("no such luck" in str(caught.value)) == ("exit status 3" in said)
+    assert f"; command: {sys.executable} -c " in str(caught.value)
+    words = str(caught.value).rpartition("; ")[2]
+    assert ("no such luck" in words) == ("exit status 3" in said)
 
 
 def test_without_a_log_the_error_points_at_standard_error() -> None:

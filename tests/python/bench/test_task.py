@@ -24,7 +24,10 @@ def test_a_task_that_fails_is_reported_with_what_it_said(tmp_path: Path) -> None
 def test_a_task_that_ends_is_reported(tmp_path: Path) -> None:
     with (
         Task("gone", "asked_program", {}, tmp_path / "gone.log") as task,
-        pytest.raises(fw.PeerDead, match=r"gone ended early \(exit status 0\); .*\n +begun"),
+        pytest.raises(
+            fw.PeerDead,
+            match=r"gone ended early \(exit status 0\); command: asked_program.*\n +begun",
+        ),
     ):
         task.ask("end")
 

@@ -71,13 +71,41 @@ def test_a_part_that_fails_is_named_and_runs_again(
     (tmp_path / f"{CHOSEN[0]}.fails").touch()
     assert run(tmp_path) == 1
     assert ran == CHOSEN
-    assert f"missing from {tmp_path}: {CHOSEN[0]}; run the same" in capsys.readouterr().err
+    assert (
+        f"missing from {tmp_path} in whole or in part: {CHOSEN[0]}; run" in capsys.readouterr().err
+    )
     assert CHOSEN[1] in (tmp_path / "report.html").read_text()
     assert not (tmp_path / f"{CHOSEN[0]}.json").exists()
     (tmp_path / f"{CHOSEN[0]}.fails").unlink()
     ran.clear()
     assert run(tmp_path) == 0
     assert ran == CHOSEN[:1]
+
+
+def test_a_part_with_rows_that_failed_is_on_the_page_and_runs_again(
+    tmp_path: Path,
+    ran: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    whole, failed = step(), {"kind": "v1", "way": "grpc", "error": "the client ended early"}
+
+    def fail(words: list[str], output: IO[str]) -> int:
+        file = Path(words[-1])
+        facts = {**whole, "rows": [*whole["rows"], failed], "finished": file.stem != CHOSEN[2]}
+        file.write_text(json.dumps(facts))
+        return 1
+
+    with monkeypatch.context() as changed:
+        changed.setattr(reproduce, "run_to_end", fail)
+        assert run(tmp_path) == 1
+    assert f"part: {', '.join(CHOSEN)}; run the same" in capsys.readouterr().err
+    kept = [(tmp_path / f"{name}.json").exists() for name in CHOSEN]
+    assert kept == [True, True, False], "the last one was interrupted"
+    assert "failed: the client ended early" in (tmp_path / "report.html").read_text()
+    assert run(tmp_path) == 0
+    assert ran == CHOSEN
+    assert "failed: the client" not in (tmp_path / "report.html").read_text()
 
 
 def test_a_run_whose_parts_all_fail_names_them_and_makes_no_page(

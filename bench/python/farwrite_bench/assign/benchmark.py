@@ -17,7 +17,7 @@ from typing import Any
 
 from farwrite.errors import FailedPrecondition, Internal
 from farwrite_bench.cluster import ways
-from farwrite_bench.cluster.group import Group, Take, Turn, in_turn, totals
+from farwrite_bench.cluster.group import Group, Take, Turn, totals
 from farwrite_bench.cluster.transport import FARWRITE, GRPC, PLUGIN, fabric_in_words
 from farwrite_bench.harness import option
 from farwrite_bench.harness.benchmark import Benchmark, Progress
@@ -78,20 +78,20 @@ def plan(arguments: Namespace, record: Record) -> Namespace:
 def measure(plan: Namespace, progress: Progress, logs: Path) -> Facts:
     """Measure everything in `plan`; the children's output goes to `logs`.
 
-    Raises
-    ------
-    PeerDead
-        If a process fails, or TensorFlow refuses a step.
-    FailedPrecondition
-        If Farwrite did not move every vector.
+    A way has no further turns after a process failed, TensorFlow refused a step, or Farwrite did
+    not move every vector.
     """
     rows: list[Row] = []
     progress(0.0, "starting processes")
-    with ways.started({key: _way(key) for key in WAYS}, plan.fabric, logs) as groups:
+    with ways.started({key: _way(key) for key in WAYS}, plan.fabric, logs) as running:
         for number, size in enumerate(plan.sizes):
             progress(number / len(plan.sizes), in_megabytes(size))
             load = os.getloadavg()[0]
-            rows += make_rows(size, *_turns(plan, groups, size), load)
+            rows += make_rows(size, *_turns(plan, running, size), load)
+            rows += (
+                {"way": key, "fabric": None, "size": size, "error": reason}
+                for key, reason in running.failed.items()
+            )
     return {"rows": rows}
 
 
@@ -104,23 +104,29 @@ def _way(key: str) -> ways.Way:
 
 
 def _turns(
-    plan: Namespace, groups: Mapping[str, Group], size: int
+    plan: Namespace, running: ways.Running, size: int
 ) -> tuple[dict[str, list[Turn]], dict[str, list[list[float]]]]:
     """Return each way's turns at one size, and the seconds of the empty steps beside each."""
+    groups = running.groups
     turns: dict[str, list[Turn]] = {key: [] for key in groups}
     empty: dict[str, list[list[float]]] = {key: [] for key in groups}
-    for group in groups.values():
-        group.client.ask(methodcaller("open", size))
-    for number, key in in_turn(list(groups), plan.rounds):
-        for what in (EMPTY, ADD) if number % 2 == 0 else (ADD, EMPTY):
-            groups[key].seconds(Take(WARM_UP_STEPS, what))
-            if what == ADD:
-                turns[key].append(groups[key].turn(Take(plan.steps, ADD)))
-            else:
-                empty[key].append(groups[key].seconds(Take(plan.steps, EMPTY)))
-    for group in groups.values():
+    running.each(lambda _, group: group.client.ask(methodcaller("open", size)))
+    for number, key in running.in_turn(plan.rounds):
+        with running.trying(key):
+            for what in (EMPTY, ADD) if number % 2 == 0 else (ADD, EMPTY):
+                groups[key].seconds(Take(WARM_UP_STEPS, what))
+                if what == ADD:
+                    turns[key].append(groups[key].turn(Take(plan.steps, ADD)))
+                else:
+                    empty[key].append(groups[key].seconds(Take(plan.steps, EMPTY)))
+
+    def close(key: str, group: Group) -> None:
         group.client.ask(methodcaller("close"))
-    return turns, empty
+        if not WAYS[key].stock:
+            require_moved(size, ways.steps_of(turns[key]), totals(turns[key]))
+
+    running.each(close)
+    return running.only(turns), running.only(empty)
 
 
 class Adding:
@@ -192,13 +198,7 @@ def make_rows(
     empty: Mapping[str, Sequence[Sequence[float]]],
     load: float,
 ) -> list[Row]:
-    """Make the row of each way from its turns at one size, and its empty steps.
-
-    Raises
-    ------
-    FailedPrecondition
-        If Farwrite did not move every vector.
-    """
+    """Make the row of each way from its turns at one size, and its empty steps."""
     # Of one turn, in GB/s.
     rates = {
         key: [size * len(turn.seconds) / sum(turn.seconds) / 1e9 for turn in of_way]
@@ -208,8 +208,6 @@ def make_rows(
     for key, of_way in turns.items():
         total, steps = totals(of_way), ways.steps_of(of_way)
         ours = not WAYS[key].stock
-        if ours:
-            require_moved(size, steps, total)
         moved = {
             "tensors": sum(total.get(name, 0) for name in MOVED),
             "grpc_tensor_calls": total.get("grpc_recv_tensor_calls", 0),
@@ -266,7 +264,7 @@ def sentences(facts: Facts) -> list[str]:
         f" stock gRPC, and {row['of_local']['median']:.2g} of the"
         f" {gb_s[row['size'], LOCAL.key]:.3g} GB/s in one process"
         for row in rows
-        if row["way"] == FARWRITE.key
+        if row["way"] == FARWRITE.key and row["times_grpc"] and row["of_local"]
     ]
 
 
@@ -277,7 +275,7 @@ def gains(facts: Facts) -> list[Gain]:
             f"assign_add of {in_megabytes(row['size'])}", row["times_grpc"]["median"], "stock gRPC"
         )
         for row in rows_of(facts)
-        if row["way"] == FARWRITE.key
+        if row["way"] == FARWRITE.key and row["times_grpc"]
     ]
 
 
@@ -351,7 +349,8 @@ BENCHMARK = Benchmark(
                 Column("RPCs", "grpc_tensor_calls", "g"),
                 Column("copies", "copies", "g"),
                 Column("socket bytes", "socket_bytes", ".0f"),
-            )
+            ),
+            named=2,
         ),
     ),
     sentences=sentences,

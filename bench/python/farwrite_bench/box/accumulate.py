@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import time
 from collections import deque
@@ -29,6 +30,7 @@ from farwrite_bench.box.rows import rated, row
 from farwrite_bench.box.worker import DELTA
 from farwrite_bench.cluster.group import in_turn
 from farwrite_bench.cluster.process import Task
+from farwrite_bench.failure import noting
 from farwrite_bench.harness.benchmark import Progress
 from farwrite_bench.report.parts import Row
 
@@ -48,18 +50,25 @@ def run(plan: BoxPlan, progress: Progress, logs: Path) -> list[Row]:
     """Measure each type over each transport of the box."""
     rows: list[Row] = []
     size = min(plan.segment_bytes(SHARE), MOST_BYTES)
-    with processes(1, logs) as tasks:
-        for transport in plan.boxes:
-            for dtype, target in TARGETS.items():
-                progress(0.0, f"accumulate {dtype} over {transport}")
-                rates: dict[str, list[float]] = {f"{transport} {dtype}": [], LOOP: []}
-                for _, way in in_turn(list(rates), plan.rounds):
-                    rates[way].append(_turn(tasks, way, size, logs))
-                aim = target if transport == BOX_SHM else None
-                rows.append(
-                    row(ACCUMULATE, transport, dtype=dtype, bytes=size, **rated(rates, aim))
-                )
+    failed: dict[str, str] = {}
+    for transport, dtype in itertools.product(plan.boxes, TARGETS):
+        progress(0.0, f"accumulate {dtype} over {transport}")
+        way = f"{transport} {dtype}"
+        figures: Row = {}
+        with noting(failed, way):
+            figures = _measure(plan, transport, dtype, size, logs)
+        if way in failed:
+            figures = {"error": failed[way]}
+        rows.append(row(ACCUMULATE, transport, dtype=dtype, bytes=size, **figures))
     return rows
+
+
+def _measure(plan: BoxPlan, transport: str, dtype: str, size: int, logs: Path) -> Row:
+    rates: dict[str, list[float]] = {f"{transport} {dtype}": [], LOOP: []}
+    with processes(1, logs) as tasks:
+        for _, way in in_turn(list(rates), plan.rounds):
+            rates[way].append(_turn(tasks, way, size, logs))
+    return rated(rates, TARGETS[dtype] if transport == BOX_SHM else None)
 
 
 def _turn(tasks: Sequence[Task], way: str, size: int, logs: Path) -> float:

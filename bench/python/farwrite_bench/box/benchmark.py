@@ -135,17 +135,18 @@ RATES = (
 )
 
 
-def _table(test: str, title: str, *columns: Column) -> Table:
+def _table(test: str, title: str, named: int, *columns: Column) -> Table:
     def rows(facts: Facts) -> list[Row]:
         return [row for row in facts["rows"] if row["test"] == test]
 
-    return Table((*columns, TARGET), title, rows)
+    return Table((*columns, TARGET), title, rows, named)
 
 
 TABLES = (
     _table(
         LATENCY,
         "One read of 1 KiB at a time, polled, from C++",
+        1,
         Column("transport", "transport"),
         Column("p50 us", "p50_us", ".2f"),
         Column("p99 us", "p99_us", ".2f"),
@@ -153,6 +154,7 @@ TABLES = (
     _table(
         ACCUMULATE,
         "Accumulate at the server; the limit is a plain float32 loop with as many threads",
+        2,
         Column("transport", lambda row: f"{row['transport']} {row['dtype']}"),
         Column("delta", "bytes", format_size),
         *RATES,
@@ -160,6 +162,7 @@ TABLES = (
     _table(
         PUBLISH,
         "A model published to 8 readers; the limit is one streaming copy",
+        2,
         Column("transport", "transport"),
         Column("model", "bytes", format_size),
         Column("visible ms", "visible_ms", ".1f"),
@@ -171,6 +174,7 @@ TABLES = (
         BANDWIDTH,
         "Whole segments, half of the processes read and half write; the limit is a raw loop of as"
         " many processes",
+        2,
         Column("transport", _processes),
         Column("segment", "bytes", format_size),
         *RATES,
@@ -178,6 +182,7 @@ TABLES = (
     _table(
         EMULATION,
         "Asynchronous training, emulated: exposed communication of one step",
+        2,
         Column("network", lambda row: f"{NETWORKS[row['model']].name} x {row['workers']}"),
         Column("transport", _way),
         Column("comm ms", "comm_ms", ".1f"),

@@ -29,6 +29,7 @@ from farwrite_bench.box.plan import (
 from farwrite_bench.box.process import (
     START_SECONDS,
     Call,
+    Crew,
     Turn,
     ask,
     opened,
@@ -39,6 +40,7 @@ from farwrite_bench.box.process import (
 from farwrite_bench.box.rows import compared, row
 from farwrite_bench.box.worker import DELTA, box_worker
 from farwrite_bench.cluster.control import Control
+from farwrite_bench.failure import FAILURES, noting
 from farwrite_bench.harness.benchmark import Progress
 from farwrite_bench.report.parts import Row
 
@@ -99,7 +101,7 @@ Turns = dict[str, Measured]
 """By the key of the way."""
 
 
-Runners = dict[str, Sequence[Control]]
+Runners = dict[str, Crew]
 """The processes of each transport: workers over the box, and ranks of MPI, the server first."""
 
 
@@ -115,79 +117,125 @@ def run(plan: BoxPlan, progress: Progress, logs: Path) -> list[Row]:
             for place, network in enumerate(plan.networks):
                 share = (number + place / len(plan.networks)) / len(plan.workers)
                 note = functools.partial(progress, share)
-                rows += _measure(plan, runners, network, workers, logs, note)
+                rows += _Emulation(plan, runners, network, workers, logs).rows(note)
     return rows
 
 
 def _runners(plan: BoxPlan, workers: int, stack: contextlib.ExitStack, logs: Path) -> Runners:
-    # Processes for cases that are all too large would be started for nothing.
-    smallest = min(plan.network_bytes(network) for network in plan.networks)
-    transports = {
-        way.transport for way in WAYS if way.memory(workers, smallest) <= plan.available
-    } & {*plan.transports}
     found: Runners = {}
-    if plan.openmpi is not None and {MPI, MPI_SHARED} & transports:
+    openmpi = plan.openmpi
+    if openmpi is not None:
         log = logs / f"mpi-{workers}.log"
-        ranks = stack.enter_context(mpi_ranks(plan.openmpi, workers + 1, log))
+        ranks = stack.enter_context(Crew(lambda: mpi_ranks(openmpi, workers + 1, log)))
         found |= {MPI: ranks, MPI_SHARED: ranks}
-    if {*BOXES} & transports:
-        tasks = stack.enter_context(processes(workers, logs))
-        found |= dict.fromkeys(BOXES, tasks)
-    return found
+    tasks = stack.enter_context(Crew(lambda: processes(workers, logs)))
+    return found | dict.fromkeys(BOXES, tasks)
 
 
-def _measure(
-    plan: BoxPlan,
-    runners: Runners,
-    network: Network,
-    workers: int,
-    logs: Path,
-    progress: Callable[[str], None],
-) -> list[Row]:
-    """Measure one network with one number of workers: a row for each transport."""
-    size = plan.network_bytes(network)
-    turns: Turns = {}
-    skipped: dict[str, str] = {}
-    for way in WAYS:
-        needed = way.memory(workers, size)
-        if way.transport not in plan.transports:
-            continue
-        if needed > plan.available:
-            skipped[way.key] = (
-                f"needs {format_size(needed)} of memory, and {format_size(plan.available)} are"
-                " available"
-            )
-        elif way.transport not in runners:
-            skipped[way.key] = plan.why_no_mpi
-        else:
-            turns[way.key] = Measured()
-    known = [way for way in WAYS if way.key in turns]
-    opened_case = functools.partial(_opened, runners, workers, size, logs)
-    with contextlib.ExitStack() as stack:
-        held: dict[str, Case] = {}
-        if sum(way.memory(workers, size) for way in known) <= plan.available:
-            progress(f"{network.name}, {workers} workers")
-            for way in known:  # taking memory costs more than a turn
-                held[way.key] = stack.enter_context(opened_case(way))
-        began = time.perf_counter()
-        for number in range(plan.rounds):
-            spent = time.perf_counter() - began
-            if number > 0 and spent * (number + 1) / number > plan.network_seconds:
-                break
-            ways = [way for way in known if is_worth(way, turns, number)]
-            for way in ways if number % 2 == 0 else reversed(ways):
-                progress(f"{network.name}, {workers} workers, {way.key}")
-                with contextlib.ExitStack() as turn:
-                    case = held.get(way.key) or turn.enter_context(opened_case(way))
-                    if case.steps == 0 and not plan.quick:
-                        # takes the memory that is taken on demand
-                        _turn(plan, case, network, Measured())
-                    _turn(plan, case, network, turns[way.key])
-    return list(_rows(plan, network, workers, turns, skipped))
+class _Emulation:
+    """One network with one number of workers: its turns, and a row for each transport."""
+
+    def __init__(
+        self, plan: BoxPlan, runners: Runners, network: Network, workers: int, logs: Path
+    ) -> None:
+        self._plan, self._runners, self._logs = plan, runners, logs
+        self._network, self._workers = network, workers
+        self._size = plan.network_bytes(network)
+        self._turns: Turns = {}
+        self._reasons: dict[str, str] = {}
+        """Why ways were skipped."""
+        self._failed: dict[str, str] = {}
+        """Why ways have failed, by their keys."""
+        self._held: dict[str, tuple[contextlib.ExitStack, Case]] = {}
+        """The ways that are open from their first turn to their last."""
+
+    def rows(self, progress: Callable[[str], None]) -> list[Row]:
+        """Measure."""
+        plan, case = self._plan, f"{self._network.name}, {self._workers} workers"
+        ways = self._choose()
+        with contextlib.ExitStack() as stack:
+            if sum(way.memory(self._workers, self._size) for way in ways) <= plan.available:
+                progress(case)
+                for way in ways:  # taking memory costs more than a turn
+                    if way.key in self._turns:
+                        with self._trying(way):
+                            self._hold(way, stack)
+            began = time.perf_counter()
+            for number in range(plan.rounds):
+                spent = time.perf_counter() - began
+                if number > 0 and spent * (number + 1) / number > plan.network_seconds:
+                    break
+                known = [way for way in ways if is_worth(way, self._turns, number)]
+                for way in known if number % 2 == 0 else reversed(known):
+                    if way.key in self._turns:
+                        progress(f"{case}, {way.key}")
+                        with self._trying(way):
+                            self._turn(way)
+            for way in reversed(ways):
+                if way.key in self._held:
+                    with self._trying(way):
+                        self._held.pop(way.key)[0].close()
+        rows = _rows(plan, self._network, self._workers, self._turns, self._reasons, self._failed)
+        return list(rows)
+
+    def _choose(self) -> list[Way]:
+        """Return the ways to measure, and note why the others are skipped."""
+        available = self._plan.available
+        for way in WAYS:
+            if way.transport not in self._plan.transports:
+                continue
+            if (needed := way.memory(self._workers, self._size)) > available:
+                self._reasons[way.key] = (
+                    f"needs {format_size(needed)} of memory, and {format_size(available)} are"
+                    " available"
+                )
+            elif way.transport not in self._runners:
+                self._reasons[way.key] = self._plan.why_no_mpi
+            else:
+                self._turns[way.key] = Measured()
+        return [way for way in WAYS if way.key in self._turns]
+
+    @contextlib.contextmanager
+    def _trying(self, way: Way) -> Iterator[None]:
+        """Note a failure, and end the processes of the way: all ways of these have failed."""
+        crew = self._runners[way.transport]
+        same = [
+            each.key
+            for each in WAYS
+            if each.key in self._turns and self._runners[each.transport] is crew
+        ]
+        with noting(self._failed, *same):
+            yield
+        if way.key not in self._failed:
+            return
+        crew.end()
+        for key in same:
+            del self._turns[key]
+            if key in self._held:  # its members have ended, so that nothing is waited for
+                with contextlib.suppress(*FAILURES):
+                    self._held.pop(key)[0].close()
+
+    def _hold(self, way: Way, stack: contextlib.ExitStack) -> None:
+        own = stack.enter_context(contextlib.ExitStack())
+        self._held[way.key] = own, own.enter_context(self._opened(way))
+
+    def _turn(self, way: Way) -> None:
+        with contextlib.ExitStack() as stack:
+            _, case = self._held.get(way.key) or (None, stack.enter_context(self._opened(way)))
+            if case.steps == 0 and not self._plan.quick:
+                # takes the memory that is taken on demand
+                _turn(self._plan, case, self._network, Measured())
+            _turn(self._plan, case, self._network, self._turns[way.key])
+
+    def _opened(self, way: Way) -> contextlib.AbstractContextManager[Case]:
+        members = self._runners[way.transport].members()
+        return _opened(members, self._workers, self._size, self._logs, way)
 
 
 def is_worth(way: Way, turns: Turns, number: int) -> bool:
     """Whether to measure a way again: one that fell clearly behind its transport's other is not."""
+    if way.key not in turns:  # it has failed
+        return False
     keys = _ways(way.transport, turns)
     rivals = [turns[key] for key in keys if len(turns[key].milliseconds) == number]
     mine = turns[way.key]
@@ -236,8 +284,9 @@ def _turn(plan: BoxPlan, case: Case, network: Network, measured: Measured) -> No
 
 
 @contextlib.contextmanager
-def _opened(runners: Runners, workers: int, size: int, logs: Path, way: Way) -> Iterator[Case]:
-    members = runners[way.transport]
+def _opened(
+    members: Sequence[Control], workers: int, size: int, logs: Path, way: Way
+) -> Iterator[Case]:
     with contextlib.ExitStack() as stack:
         arguments: tuple[Any, ...] = (size,)
         if way.transport in BOXES:
@@ -249,7 +298,12 @@ def _opened(runners: Runners, workers: int, size: int, logs: Path, way: Way) -> 
 
 
 def _rows(
-    plan: BoxPlan, network: Network, workers: int, turns: Turns, skipped: dict[str, str]
+    plan: BoxPlan,
+    network: Network,
+    workers: int,
+    turns: Turns,
+    skipped: dict[str, str],
+    failed: dict[str, str],
 ) -> Iterator[Row]:
     common = {
         "model": network.key,
@@ -264,7 +318,11 @@ def _rows(
     }
     for transport in plan.transports:
         if transport not in best:
-            reasons = {skipped[way.key] for way in WAYS if way.transport == transport}
+            keys = [way.key for way in WAYS if way.transport == transport]
+            if failures := [failed[key] for key in keys if key in failed]:
+                yield row(EMULATION, transport, **common, error=failures[0])
+                continue
+            reasons = {skipped[key] for key in keys}
             yield row(EMULATION, transport, **common, skipped="; ".join(sorted(reasons)))
             continue
         measured = turns[best[transport]]

@@ -9,6 +9,7 @@ from farwrite_bench import _native
 from farwrite_bench.box.plan import BOX_SHM, LATENCY, BoxPlan
 from farwrite_bench.box.process import served_box, serving
 from farwrite_bench.box.rows import row
+from farwrite_bench.failure import noting
 from farwrite_bench.harness.benchmark import Progress
 from farwrite_bench.report.parts import Row
 from farwrite_bench.sizes import KIB, MIB
@@ -22,27 +23,33 @@ SERVER_BYTES = 64 * MIB
 def run(plan: BoxPlan, progress: Progress, logs: Path) -> list[Row]:
     """Measure each transport of the box."""
     rows: list[Row] = []
-    reads = QUICK_READS if plan.quick else READS
+    failed: dict[str, str] = {}
     for transport in plan.boxes:
         progress(0.0, f"1 KiB reads over {transport}")
-        medians, tails = [], []
-        with serving(logs, served_box, SERVER_BYTES) as endpoint:
-            for _ in range(plan.rounds):
-                fabric = transport.removeprefix("box-")
-                times = _native.time_box_reads(endpoint, fabric, READ_BYTES, reads)
-                medians.append(statistics.median(times))
-                tails.append(statistics.quantiles(times, n=100)[98])
-        p50 = statistics.median(medians)
-        aimed = transport == BOX_SHM
-        rows.append(
-            row(
-                LATENCY,
-                transport,
-                bytes=READ_BYTES,
-                p50_us=round(p50, 3),
-                p99_us=round(statistics.median(tails), 3),
-                target=f"<={TARGET_US:g} us" if aimed else None,
-                target_met=p50 <= TARGET_US if aimed else None,
-            )
-        )
+        with noting(failed, transport):
+            rows.append(_measure(plan, transport, logs))
+        if transport in failed:
+            rows.append(row(LATENCY, transport, bytes=READ_BYTES, error=failed[transport]))
     return rows
+
+
+def _measure(plan: BoxPlan, transport: str, logs: Path) -> Row:
+    reads = QUICK_READS if plan.quick else READS
+    medians, tails = [], []
+    with serving(logs, served_box, SERVER_BYTES) as endpoint:
+        for _ in range(plan.rounds):
+            fabric = transport.removeprefix("box-")
+            times = _native.time_box_reads(endpoint, fabric, READ_BYTES, reads)
+            medians.append(statistics.median(times))
+            tails.append(statistics.quantiles(times, n=100)[98])
+    p50 = statistics.median(medians)
+    aimed = transport == BOX_SHM
+    return row(
+        LATENCY,
+        transport,
+        bytes=READ_BYTES,
+        p50_us=round(p50, 3),
+        p99_us=round(statistics.median(tails), 3),
+        target=f"<={TARGET_US:g} us" if aimed else None,
+        target_met=p50 <= TARGET_US if aimed else None,
+    )

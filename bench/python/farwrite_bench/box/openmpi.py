@@ -12,6 +12,7 @@ import functools
 import importlib
 import importlib.util
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -28,7 +29,7 @@ from typing import Any
 
 from farwrite.errors import NotFound, PeerDead
 from farwrite_bench.cluster.child import Failure, end_with_parent
-from farwrite_bench.cluster.control import START_SECONDS, Control, end_of
+from farwrite_bench.cluster.control import START_SECONDS, Control, end_of, ran, status_of
 
 PACKAGE = "openmpi-bin:usr/bin/orterun"
 FOLDER = Path(".cache/openmpi")
@@ -49,6 +50,8 @@ YIELDING = (*OPTIONS, "--mca", "mpi_yield_when_idle", "1")
 POLLING = (*OPTIONS, "--mca", "mpi_yield_when_idle", "0")
 """A rank that waits keeps its processor: for two ranks on two processors."""
 FETCH_SECONDS = 300
+DYING_SECONDS = 5.0
+"""How long an error waits for the exit status of the launcher of a rank that ended."""
 END_SECONDS = 10.0
 """Between the ways to end the launcher."""
 HINT = (
@@ -166,8 +169,9 @@ def mpi_ranks(
         listener.bind(address)
         listener.listen(count)
         output = stack.enter_context(log.open("wb"))
+        command = openmpi.command(count, sys.executable, "-m", module, address)
         launcher = subprocess.Popen(
-            openmpi.command(count, sys.executable, "-m", module, address),
+            command,
             env={**os.environ, **openmpi.environment, "TMPDIR": folder},
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -176,7 +180,7 @@ def mpi_ranks(
             preexec_fn=functools.partial(end_with_parent, signal.SIGTERM),
         )
         stack.callback(_end, launcher)
-        ranks = _accept(listener, launcher, count, log)
+        ranks = _accept(listener, launcher, count, log, shlex.join(command))
         for rank in ranks:
             stack.callback(rank.close)
         for rank in ranks:
@@ -184,8 +188,33 @@ def mpi_ranks(
         yield ranks
 
 
+class RankControl(Control):
+    """A rank of MPI. Its launcher ends when a rank fails, and reports that rank's exit status."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        number: int,
+        log: Path,
+        command: str,
+        launcher: subprocess.Popen[bytes],
+    ) -> None:
+        super().__init__(connection, f"MPI rank {number}", log, command)
+        self._launcher = launcher
+
+    def _status(self) -> str:
+        # It also writes into the log which rank ended, and by which signal.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return status_of(self._launcher.wait(DYING_SECONDS))
+        return " (its launcher still runs)"
+
+
 def _accept(
-    listener: socket.socket, launcher: subprocess.Popen[bytes], count: int, log: Path
+    listener: socket.socket,
+    launcher: subprocess.Popen[bytes],
+    count: int,
+    log: Path,
+    command: str,
 ) -> list[Control]:
     connections: dict[int, Connection] = {}
     listener.settimeout(0.2)
@@ -196,13 +225,17 @@ def _accept(
         except TimeoutError:
             if launcher.poll() is None and time.monotonic() < give_up:
                 continue
+            ended = "" if launcher.poll() is None else status_of(launcher.returncode)
             raise PeerDead(
-                f"bench box: {len(connections)} of {count} ranks of MPI started; {end_of(log)}"
+                f"bench box: {len(connections)} of {count} ranks of MPI started{ended};"
+                f" {ran(command)}; {end_of(log)}"
             ) from None
         line.settimeout(None)
         connection = Connection(line.detach())
         connections[connection.recv()] = connection
-    return [Control(connections[number], f"MPI rank {number}", log) for number in range(count)]
+    return [
+        RankControl(connections[number], number, log, command, launcher) for number in range(count)
+    ]
 
 
 def _end(launcher: subprocess.Popen[bytes]) -> None:

@@ -29,6 +29,7 @@ from farwrite_bench.box.process import (
     SPARE_BYTES,
     START_SECONDS,
     Call,
+    Crew,
     Turn,
     ask,
     opened,
@@ -36,7 +37,8 @@ from farwrite_bench.box.process import (
     sleep_until,
 )
 from farwrite_bench.box.rows import compared, row
-from farwrite_bench.cluster.process import Task
+from farwrite_bench.cluster.control import Control
+from farwrite_bench.failure import noting
 from farwrite_bench.harness.benchmark import Progress
 from farwrite_bench.report.parts import Row
 
@@ -69,18 +71,28 @@ def run(plan: BoxPlan, progress: Progress, logs: Path) -> list[Row]:
     ways = [*plan.boxes, FILE, SHARED]
     taken: dict[str, list[float]] = {way: [] for way in ways}
     copied: dict[str, list[float]] = {way: [] for way in ways}
-    with processes(READERS, logs) as readers, processes(1, logs, "server") as publisher:
+    failed: dict[str, str] = {}
+    with (
+        Crew(lambda: processes(READERS, logs)) as readers,
+        Crew(lambda: processes(1, logs, "server")) as publisher,
+    ):
         for number in range(plan.rounds):
             for place, way in enumerate(ways if number % 2 == 0 else reversed(ways)):
+                if way in failed:
+                    continue
                 progress((number + place / len(ways)) / plan.rounds, f"publish over {way}")
-                seconds, copies = turn(publisher, readers, way, size)
-                taken[way].append(seconds)
-                copied[way].append(copies)
-    return [_row(way, size, taken[way], copied[way]) for way in ways]
+                with noting(failed, way):
+                    seconds, copies = turn(publisher.members(), readers.members(), way, size)
+                    taken[way].append(seconds)
+                    copied[way].append(copies)
+                if way in failed:  # a process that fails ends
+                    readers.end()
+                    publisher.end()
+    return [_row(way, size, taken[way], copied[way], failed.get(way)) for way in ways]
 
 
 def turn(
-    publisher: Sequence[Task], readers: Sequence[Task], way: str, size: int
+    publisher: Sequence[Control], readers: Sequence[Control], way: str, size: int
 ) -> tuple[float, float]:
     """Publish versions of `size` bytes by one way, with one of its `readers` for each process.
 
@@ -105,7 +117,9 @@ def turn(
     return statistics.median(visible), statistics.median(copies)
 
 
-def _row(way: str, size: int, taken: list[float], copied: list[float]) -> Row:
+def _row(way: str, size: int, taken: list[float], copied: list[float], error: str | None) -> Row:
+    if error is not None:
+        return row(PUBLISH, way, workers=READERS, bytes=size, error=error)
     by_publisher, by_reader = COPIES[way]
     return row(
         PUBLISH,

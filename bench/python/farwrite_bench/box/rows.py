@@ -23,6 +23,7 @@ FIELDS = (
     "target",
     "target_met",
     "skipped",
+    "error",
 )
 
 

@@ -16,6 +16,7 @@ from farwrite.errors import FailedPrecondition
 from farwrite_bench import _native
 from farwrite_bench.calls.threads import Threads
 from farwrite_bench.calls.world import World
+from farwrite_bench.failure import noting
 from farwrite_bench.harness.benchmark import Benchmark, Progress
 from farwrite_bench.harness.chart import Bars
 from farwrite_bench.harness.column import Column, Table, marked, span
@@ -74,10 +75,14 @@ def measure(plan: CallsPlan, progress: Progress, logs: Path) -> Iterator[Facts]:
     yield {"rows": rows, "threads": threads}
     if plan.valgrind is None:
         return
+    failed: dict[str, str] = {}
     for number, row in enumerate(rows):
-        progress(number / len(rows), f"instructions of {row['call']}")
-        row["instructions"] = _instructions(plan.valgrind, row["call"], logs)
-        yield {"rows": rows, "threads": threads}
+        call = row["call"]
+        progress(number / len(rows), f"instructions of {call}")
+        with noting(failed, call):
+            row["instructions"] = _instructions(plan.valgrind, call, logs)
+        without = [{"call": f"{key}, instructions", "error": why} for key, why in failed.items()]
+        yield {"rows": [*rows, *without], "threads": threads}
 
 
 def _batch(ways: Sequence[Callable[[str, int], float]], name: str) -> int:

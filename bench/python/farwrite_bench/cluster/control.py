@@ -15,6 +15,8 @@ from farwrite_bench.cluster.child import Failure
 START_SECONDS = 120.0
 """Long, because importing TensorFlow from a cold disk is slow."""
 LOG_LINES_SHOWN = 12
+LOG_WIDEST, COMMAND_WIDEST = 300, 500
+"""The most letters of a line of a log, and of a command."""
 
 
 class Control:
@@ -28,10 +30,13 @@ class Control:
         What messages call the child, such as "task server".
     log : Path
         The file with the child's output.
+    command : str
+        What the child runs, for messages.
     """
 
-    def __init__(self, connection: Connection, name: str, log: Path) -> None:
+    def __init__(self, connection: Connection, name: str, log: Path, command: str) -> None:
         self._connection, self._name, self._log = connection, name, log
+        self._command = command
 
     def send(self, message: object) -> None:
         """Send an object that can be pickled."""
@@ -73,7 +78,7 @@ class Control:
         self._connection.close()
 
     def _fail(self, what: str) -> NoReturn:
-        raise PeerDead(f"{self._name} {what}; {end_of(self._log)}")
+        raise PeerDead(f"{self._name} {what}; {ran(self._command)}; {end_of(self._log)}")
 
 
 def receive_all(
@@ -123,9 +128,15 @@ def status_of(code: int) -> str:
     return f" (killed by signal {-code}, {signal.strsignal(-code)})"
 
 
+def ran(command: str) -> str:
+    """Return a command for an error's sentence, in one line; a long one without its end."""
+    line = " ".join(command.split())
+    return f"command: {line if len(line) <= COMMAND_WIDEST else f'{line[: COMMAND_WIDEST - 3]}...'}"
+
+
 def end_of(log: Path) -> str:
     """Return the last lines of a log, to end an error's sentence with."""
     lines = log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
     if not lines:
         return "it printed nothing"
-    return f"the end of {log}:" + "".join(f"\n    {line[:300]}" for line in lines)
+    return f"the end of {log}:" + "".join(f"\n    {line[:LOG_WIDEST]}" for line in lines)

@@ -79,7 +79,7 @@ class Group:
 
 def in_turn(keys: Sequence[str], rounds: int) -> Iterator[tuple[int, str]]:
     """Yield every key in every round, with the round's number. Each round begins one key later."""
-    for number in range(rounds):
+    for number in range(rounds if keys else 0):
         first = number % len(keys)
         for key in (*keys[first:], *keys[:first]):
             yield number, key

@@ -8,6 +8,7 @@ import os
 import random
 import re
 import socket
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing import Pipe
 from pathlib import Path
@@ -78,7 +79,7 @@ class Task(Control):
         log.touch()
         self._prepare(log)
         ours, theirs = Pipe()
-        super().__init__(ours, f"task {name}", log)
+        super().__init__(ours, f"task {name}", log, f"{module}.main of {sys.executable}")
         with theirs, added_variables({**QUIET, **environment}):
             arguments = (module, dict(environment), str(log), theirs, first)
             self._process = self.context.Process(target=child.begin, args=arguments, daemon=True)

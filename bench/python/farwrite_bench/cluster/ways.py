@@ -12,17 +12,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from farwrite_bench.cluster.forked import ForkedTask
-from farwrite_bench.cluster.group import Group, RefusedError, Take, Turn, totals
+from farwrite_bench.cluster.group import Group, RefusedError, Take, Turn, in_turn, totals
 from farwrite_bench.cluster.process import free_addresses
 from farwrite_bench.cluster.seat import Seat, Threads
 from farwrite_bench.cluster.server import answer
 from farwrite_bench.cluster.transport import Transport, forced, load_plugin
+from farwrite_bench.failure import FAILURES, noting
 from farwrite_bench.ratio import ratio_of_rounds
 from farwrite_bench.report.parts import Row
 
+Result = TypeVar("Result")
 THREADS = Threads()
 """TensorFlow's defaults: one thread per core."""
 
@@ -64,15 +66,65 @@ def addresses(*jobs: str) -> dict[str, list[str]]:
     return {job: [address] for job, address in zip(jobs, free_addresses(len(jobs)), strict=True)}
 
 
+class Running:
+    """The processes of the ways that run, and why the others have failed."""
+
+    def __init__(self, stack: contextlib.ExitStack) -> None:
+        self.groups: dict[str, Group] = {}
+        self.failed: dict[str, str] = {}
+        """The reasons. Such a way has no turn any more, because its answers may come late."""
+        self._stack = stack
+        self._own: dict[str, contextlib.ExitStack] = {}
+
+    @contextlib.contextmanager
+    def trying(self, key: str) -> Iterator[None]:
+        """Note a failure of a way, and end its processes; the other ways go on."""
+        with noting(self.failed, key):
+            yield
+        if key in self.failed:
+            self.groups.pop(key, None)
+            with contextlib.suppress(*FAILURES):
+                self._own[key].close()
+
+    def start(self, key: str, way: Way, fabric: str | None, logs: Path) -> None:
+        """Start the processes of a way."""
+        self._own[key] = self._stack.enter_context(contextlib.ExitStack())
+        self.groups[key] = _start(key, way, fabric, logs, self._own[key])
+
+    def each(self, act: Callable[[str, Group], Result]) -> dict[str, Result]:
+        """Do something with every way, and return what the ways gave that did not fail."""
+        found = {}
+        for key in [*self.groups]:
+            with self.trying(key):
+                found[key] = act(key, self.groups[key])
+        return found
+
+    def in_turn(self, rounds: int) -> Iterator[tuple[int, str]]:
+        """Yield every way in every round, with the round's number, until it fails."""
+        for number, key in in_turn([*self.groups], rounds):
+            if key in self.groups:
+                yield number, key
+
+    def only(self, figures: Mapping[str, Result]) -> dict[str, Result]:
+        """Leave out the figures of ways that have failed."""
+        return {key: figures[key] for key in figures if key in self.groups}
+
+
 @contextlib.contextmanager
-def started(ways: Mapping[str, Way], fabric: str | None, logs: Path) -> Iterator[dict[str, Group]]:
+def started(ways: Mapping[str, Way], fabric: str | None, logs: Path) -> Iterator[Running]:
     """Start the processes of all ways, and end them at the end of the block."""
     with contextlib.ExitStack() as stack:
-        groups = {key: _start(key, way, fabric, logs, stack) for key, way in ways.items()}
-        for group in groups.values():
+        running = Running(stack)
+        for key, way in ways.items():
+            with running.trying(key):
+                running.start(key, way, fabric, logs)
+
+        def wait(_: str, group: Group) -> None:
             for task in (*group.servers, group.client):
                 task.receive()
-        yield groups
+
+        running.each(wait)
+        yield running
 
 
 def _start(

@@ -11,17 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from farwrite.units import format_size
+from farwrite_bench.cluster import ways
 from farwrite_bench.cluster.forked import ForkedTask
 from farwrite_bench.cluster.group import Take, Turn, in_turn, totals
 from farwrite_bench.cluster.process import free_addresses
 from farwrite_bench.cluster.seat import Seat, Threads
 from farwrite_bench.cluster.transport import FARWRITE, GRPC, PLUGIN, Transport, forced
+from farwrite_bench.failure import noting
 from farwrite_bench.harness import option
 from farwrite_bench.harness.benchmark import Benchmark, Progress
 from farwrite_bench.harness.chart import Bars
 from farwrite_bench.harness.column import Column, Table
 from farwrite_bench.options import positive
-from farwrite_bench.ratio import ratio_of_rounds
 from farwrite_bench.record import Record
 from farwrite_bench.report.parts import Facts, Gain, Row, rows_of
 
@@ -64,24 +65,24 @@ def plan(arguments: argparse.Namespace, record: Record) -> CollectivePlan:
 
 
 def measure(plan: CollectivePlan, progress: Progress, logs: Path) -> Facts:
-    """Measure all rounds; the workers' output goes to `logs`.
-
-    Raises
-    ------
-    PeerDead
-        If a worker fails.
-    """
+    """Measure all rounds; the workers' output goes to `logs`."""
     variables = forced(plan.fabric)
+    failed: dict[str, str] = {}
     with contextlib.ExitStack() as stack:
-        workers = {
-            key: stack.enter_context(_workers(transport, plan.elements, variables, logs))
-            for key, transport in TRANSPORTS.items()
-        }
+        workers: dict[str, list[ForkedTask]] = {}
+        for key, transport in TRANSPORTS.items():
+            with noting(failed, key):
+                started = _workers(transport, plan.elements, variables, logs)
+                workers[key] = stack.enter_context(started)
         turns: dict[str, list[Turns]] = {key: [] for key in workers}
         for number, key in in_turn([*workers], plan.rounds):
-            progress(number / plan.rounds, key)
-            turns[key].append(_turns(workers[key], Take(plan.steps)))
-    return {"rows": _rows(plan.size, turns)}
+            if key not in failed:
+                progress(number / plan.rounds, key)
+                with noting(failed, key):
+                    turns[key].append(_turns(workers[key], Take(plan.steps)))
+    measured = {key: of_key for key, of_key in turns.items() if key not in failed}
+    rows = _rows(plan.size, measured)
+    return {"rows": rows + [{"transport": key, "error": why} for key, why in failed.items()]}
 
 
 @contextlib.contextmanager
@@ -130,7 +131,7 @@ def _rows(size: int, turns: dict[str, list[Turns]]) -> list[Row]:
         fabrics = {name for workers in rounds for w in workers for name in w.after[0].fabrics}
         steps = sum(map(len, taken[key]))
         median = statistics.median(second for each in taken[key] for second in each)
-        of_grpc = ratio_of_rounds(medians[key], medians[GRPC.key])
+        of_grpc = ways.compared(medians, key, GRPC.key)
         counted = not TRANSPORTS[key].stock
         rows.append(
             {
@@ -138,8 +139,8 @@ def _rows(size: int, turns: dict[str, list[Turns]]) -> list[Row]:
                 "fabric": "/".join(sorted(fabrics)) or None,
                 "step_ms": round(median * 1e3, 4),
                 "gb_s": round(size / median / 1e9, 3),
-                "of_grpc": of_grpc["median"],
-                "of_grpc_spread": [of_grpc["low"], of_grpc["high"]],
+                "of_grpc": of_grpc and of_grpc["median"],
+                "of_grpc_spread": of_grpc and [of_grpc["low"], of_grpc["high"]],
                 "cpu_ms": round(total["cpu_seconds"] / steps * 1e3, 3),
                 "copies": total.get("copies", 0) / steps if counted else None,
                 "rpcs": total.get("grpc_recv_buf_calls", 0) / steps if counted else None,
@@ -173,7 +174,7 @@ def gains(facts: Facts) -> list[Gain]:
     return [
         Gain(f"all-reduce of {size}", 1 / row["of_grpc"], "stock gRPC")
         for row in rows_of(facts)
-        if row["transport"] != GRPC.key
+        if row["transport"] != GRPC.key and row["of_grpc"] is not None
     ]
 
 

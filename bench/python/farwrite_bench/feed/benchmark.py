@@ -16,7 +16,7 @@ import numpy as np
 from farwrite.errors import Internal
 from farwrite.units import format_size
 from farwrite_bench.cluster import ways
-from farwrite_bench.cluster.group import Group, Take, Turn, in_turn, totals
+from farwrite_bench.cluster.group import Group, Take, Turn, totals
 from farwrite_bench.cluster.plugin import programs
 from farwrite_bench.cluster.transport import FARWRITE, GRPC, STOCK_PROTOCOL, fabric_in_words
 from farwrite_bench.harness import option
@@ -109,43 +109,57 @@ def plan(arguments: Namespace, record: Record) -> Namespace:
 def measure(plan: Namespace, progress: Progress, logs: Path) -> Facts:
     """Measure everything in `plan`; the children's output goes to `logs`.
 
-    Raises
-    ------
-    PeerDead
-        If a process fails, or what it fetched is not what it fed.
+    A way whose process fails, or fetches something else than it fed, has no further turns.
     """
     rows: list[Row] = []
     progress(0.0, "starting processes")
     processes = {key: _way(key, scheme(plan, key)) for key in plan.way}
-    with ways.started(processes, plan.fabric, logs) as groups:
+    with ways.started(processes, plan.fabric, logs) as running:
         for number, size in enumerate(plan.sizes):
             of_size = stage(progress, number, len(plan.sizes))
             report = functools.partial(of_size, what=format_size(size))
             report(0.0)
             load = os.getloadavg()[0]
-            rows += make_rows(plan, size, _turns(plan, size, groups, report), load)
+            rows += make_rows(plan, size, _turns(plan, size, running, report), load)
+            rows += (
+                {
+                    "operation": operation,
+                    "size": size,
+                    "way": way,
+                    "target": scheme(plan, way),
+                    "error": reason,
+                }
+                for operation in OPERATIONS
+                for way, reason in running.failed.items()
+            )
     return {"rows": rows}
 
 
 def _turns(
-    plan: Namespace, size: int, groups: dict[str, Group], report: Callable[[float], None]
+    plan: Namespace, size: int, running: ways.Running, report: Callable[[float], None]
 ) -> Turns:
     counts, round_seconds = {}, 0.0
-    for way, group in groups.items():
+
+    def begin(way: str, group: Group) -> None:
+        nonlocal round_seconds
         group.client.ask(methodcaller("open", size))
         for what in OPERATIONS:
             last = group.seconds(Take(FIRST_STEPS, what))[-1]
             counts[way, what] = min(max(int(TURN_SECONDS / last), FEWEST_STEPS), MOST_STEPS)
             round_seconds += last * counts[way, what]
-    rounds = min(plan.rounds, max(int(plan.seconds / round_seconds), FEWEST_ROUNDS))
+
+    running.each(begin)
+    affordable = int(plan.seconds / max(round_seconds, 1e-6))
+    rounds = min(plan.rounds, max(affordable, FEWEST_ROUNDS))
+    groups = running.groups
     turns: Turns = {what: {way: [] for way in groups} for what in OPERATIONS}
-    for number, way in in_turn(list(groups), rounds):
+    for number, way in running.in_turn(rounds):
         report(number / rounds)
-        for what in (FEED, FETCH):  # the fetch compares its result with what was fed
-            turns[what][way].append(groups[way].turn(Take(counts[way, what], what)))
-    for group in groups.values():
-        group.client.ask(methodcaller("close"))
-    return turns
+        with running.trying(way):
+            for what in (FEED, FETCH):  # the fetch compares its result with what was fed
+                turns[what][way].append(groups[way].turn(Take(counts[way, what], what)))
+    running.each(lambda _, group: group.client.ask(methodcaller("close")))
+    return {what: running.only(of_what) for what, of_what in turns.items()}
 
 
 def _way(key: str, scheme: str) -> ways.Way:
@@ -345,7 +359,8 @@ BENCHMARK = Benchmark(
                 Column("cpu ms", "cpu_ms", ".3f"),
                 Column("by grpc", "by_grpc", "g"),
                 Column("socket bytes", "socket_bytes", ".0f"),
-            )
+            ),
+            named=4,
         ),
     ),
     charts=(_chart(FEED), _chart(FETCH)),

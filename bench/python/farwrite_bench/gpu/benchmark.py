@@ -177,7 +177,8 @@ BENCHMARK = Benchmark(
                 ),
                 Column("target", target),
                 Column("pins", "pins"),
-            )
+            ),
+            named=3,
         ),
     ),
     sentences=sentences,

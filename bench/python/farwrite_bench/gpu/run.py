@@ -15,12 +15,14 @@ import farwrite as fw
 from farwrite.errors import Internal
 from farwrite.units import format_size
 from farwrite_bench.cluster.group import in_turn
+from farwrite_bench.failure import noting
 from farwrite_bench.gpu import torch_sharing
 from farwrite_bench.gpu.driver import Driver
 from farwrite_bench.harness.benchmark import Progress, stage
 from farwrite_bench.ratio import ratio_of_rounds
 from farwrite_bench.report.parts import Facts, Row
 
+PEER = "peer"
 WORK, CHECK, HAND_OVER, END = 1, 2, 3, 4
 """Tags of notifications."""
 Turn = Callable[[int, int], float]
@@ -192,6 +194,7 @@ def _require(wrong: int, what: str) -> None:
 def run(sizes: tuple[int, ...], rounds: int, ordinal: int, progress: Progress) -> Facts:
     """Measure every size, and return what the file holds. All ways take turns in each round."""
     rows: list[Row] = []
+    failed: dict[str, str] = {}
     missing: dict[str, str] = {}
     hand_over_us: dict[str, list[float]] = {}
     with contextlib.ExitStack() as stack:
@@ -205,9 +208,21 @@ def run(sizes: tuple[int, ...], rounds: int, ordinal: int, progress: Progress) -
             hand_over_us["torch"] = torch_sharing.hand_over_us(max(sizes), ordinal, HAND_OVERS)
         hand_over_us["alias"] = list(site.hand_over_us())
         for at, size in enumerate(sizes):
-            site.check(size, 5 + at)
             of_size = stage(progress, at, len(sizes), format_size(size))
-            rows += make_rows(size, ways, _measure(site, ways, size, rounds, of_size))
+            if not failed:  # behind a failure, the peer may be gone or answer late
+                with noting(failed, PEER):
+                    site.check(size, 5 + at)
+                    rows += make_rows(size, ways, _measure(site, ways, size, rounds, of_size))
+            if failed:
+                rows += (
+                    {
+                        "size": size,
+                        "operation": way.operation,
+                        "way": way.key,
+                        "error": failed[PEER],
+                    }
+                    for way in ways
+                )
         return {
             "gpu": site.driver.name(),
             "rows": rows,

@@ -121,8 +121,8 @@ def _of(benchmark: str, **wanted: object) -> Callable[[Row], bool]:
     return lambda row: row["benchmark"] == benchmark and wanted.items() <= row.items()
 
 
-def _table(title: str, where: Callable[[Row], bool], *columns: Column) -> Table:
-    return Table(columns, title, lambda facts: list(filter(where, facts["rows"])))
+def _table(title: str, where: Callable[[Row], bool], named: int, *columns: Column) -> Table:
+    return Table(columns, title, lambda facts: list(filter(where, facts["rows"])), named)
 
 
 def _payload(row: Row) -> str:
@@ -175,10 +175,11 @@ PAYLOAD_TABLES = {
     MIMIC: "Mimic: every node serves and calls all others, which echo the payload",
 }
 TABLES = (
-    *(_table(title, _of(name), *OF_PAYLOADS) for name, title in PAYLOAD_TABLES.items()),
+    *(_table(title, _of(name), 3, *OF_PAYLOADS) for name, title in PAYLOAD_TABLES.items()),
     _table(
         "Receiver: processor time of the server alone",
         _of(RECEIVER),
+        3,
         Column("payload", "size", format_size),
         Column("server", lambda row: "reads" if row["reads"] else "does not read"),
         TRANSPORT,
@@ -190,6 +191,7 @@ TABLES = (
     _table(
         "Connect: from making a channel to the reply of its first call",
         lambda row: row["benchmark"] == CONNECT and row["connection"] != IDLE,
+        2,
         Column("connection", "connection"),
         TRANSPORT,
         P50,
@@ -201,6 +203,7 @@ TABLES = (
     _table(
         "Connect: memory of an idle connection, by side",
         _of(CONNECT, connection=IDLE),
+        2,
         Column("idle connections", "connections"),
         TRANSPORT,
         *_by_role("B", "bytes_of_connection"),
@@ -210,6 +213,7 @@ TABLES = (
     _table(
         "qps: gRPC's own driver and workers",
         _of(QPS),
+        5,
         _maybe("calls", "rpc_type"),
         Column(
             "channels",

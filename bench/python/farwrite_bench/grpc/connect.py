@@ -31,14 +31,8 @@ MOST_IDLE_BYTES = 64 << 10
 def rows(plan: GrpcPlan, begin: Begin, logs: Path) -> list[Row]:
     """Measure what connections cost, and return a row of each kind for each transport.
 
-    Raises
-    ------
-    InvalidArgument
-        If the process may not have so many descriptors.
-    FailedPrecondition
-        If a connection that should have been upgraded stayed on TCP.
+    A transport fails if a connection that should have been upgraded stayed on TCP.
     """
-    _allow_descriptors(plan.idle + SPARE_DESCRIPTORS)
     transports = plan.transports_of(CONNECT)
 
     def open_some(transport: Transport) -> list[float]:
@@ -60,14 +54,17 @@ def rows(plan: GrpcPlan, begin: Begin, logs: Path) -> list[Row]:
             grown = [(after - before) / plan.idle for before, after in zip(*used, strict=True)]
             return dict(zip((SERVER, WORKER), grown, strict=True))
 
-    turns = in_turn(transports, plan.pace.connect_rounds, open_some)
-    held = {transport.key: hold(transport) for transport in transports}
+    failed: dict[str, str] = {}
+    turns = in_turn(transports, plan.pace.connect_rounds, open_some, failed)
+    not_held: dict[str, str] = dict(failed)
+    held = in_turn(transports, 1, hold, not_held)
     first = {key: [turn[:1] for turn in of] for key, of in turns.items()}
     new = {key: [turn[1:] for turn in of] for key, of in turns.items()}
+    memory = {key: used for key, (used,) in held.items()}
     return [
-        *(_time_row(FIRST, each, first) for each in transports),
-        *(_time_row(NEW, each, new) for each in transports),
-        *(_idle_row(each, held, plan.idle) for each in transports),
+        *(_time_row(FIRST, each, first, failed) for each in transports),
+        *(_time_row(NEW, each, new, failed) for each in transports),
+        *(_idle_row(each, memory, plan.idle, not_held) for each in transports),
     ]
 
 
@@ -107,8 +104,15 @@ def private_bytes(pid: int | None) -> int:
     return total
 
 
-def _allow_descriptors(wanted: int) -> None:
-    """Raise the limit of descriptors, which child processes inherit."""
+def allow_descriptors(plan: GrpcPlan) -> None:
+    """Raise the limit of descriptors, which child processes inherit.
+
+    Raises
+    ------
+    InvalidArgument
+        If the process may not have so many.
+    """
+    wanted = plan.idle + SPARE_DESCRIPTORS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < wanted:
         raise InvalidArgument(
@@ -124,8 +128,15 @@ def _row(kind: str, transport: Transport) -> Row:
     return make_row(CONNECT, transport, **known, connection=kind)
 
 
-def _time_row(kind: str, transport: Transport, turns: Mapping[str, list[list[float]]]) -> Row:
+def _time_row(
+    kind: str,
+    transport: Transport,
+    turns: Mapping[str, list[list[float]]],
+    failed: Mapping[str, str],
+) -> Row:
     row = _row(kind, transport)
+    if transport.key in failed:
+        return {**row, "error": failed[transport.key]}
     samples = [each for turn in turns[transport.key] for each in turn]
     medians = {key: [statistics.median(turn) for turn in of] for key, of in turns.items()}
     mine = medians[transport.key]
@@ -140,10 +151,17 @@ def _time_row(kind: str, transport: Transport, turns: Mapping[str, list[list[flo
     return row
 
 
-def _idle_row(transport: Transport, held: Mapping[str, dict[str, float]], idle: int) -> Row:
-    row = _row(IDLE, transport)
+def _idle_row(
+    transport: Transport,
+    held: Mapping[str, dict[str, float]],
+    idle: int,
+    failed: Mapping[str, str],
+) -> Row:
+    row = {**_row(IDLE, transport), "connections": idle}
+    if transport.key in failed:
+        return {**row, "error": failed[transport.key]}
     mine = held[transport.key]
-    row.update(connections=idle, bytes_of_connection=mine)
+    row["bytes_of_connection"] = mine
     if TCP in held:
         above = {role: mine[role] - held[TCP][role] for role in mine}
         row["bytes_above_tcp"] = above

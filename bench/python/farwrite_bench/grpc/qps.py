@@ -14,6 +14,7 @@ from typing import Any
 
 from farwrite.errors import DeadlineExceeded, Internal, PeerDead
 from farwrite_bench.cluster.process import free_ports
+from farwrite_bench.failure import noting
 from farwrite_bench.grpc.payload import PLAIN
 from farwrite_bench.grpc.plan import NON_SERIALIZED, QPS, QPS_SIZE, SERIALIZED, GrpcPlan
 from farwrite_bench.grpc.process import Process
@@ -73,12 +74,14 @@ class Scenario:
 def rows(plan: GrpcPlan, begin: Begin, logs: Path) -> list[Row]:
     """Run all scenarios, and return a row for each scenario and transport."""
     transports = plan.transports_of(QPS)
-    found: list[Row] = []
+    found: list[tuple[Scenario, Mapping[str, Sequence[Row]], Mapping[str, str]]] = []
+    # For all scenarios behind: the workers of a transport that failed may still run one.
+    failed: dict[str, str] = {}
+    pairs: dict[str, _Pair] = {}
     with contextlib.ExitStack() as stack:
-        pairs = {
-            transport.key: stack.enter_context(_workers(transport, plan, logs))
-            for transport in transports
-        }
+        for each in transports:
+            with noting(failed, each.key):
+                pairs[each.key] = stack.enter_context(_workers(each, plan, logs))
         for mode, rpc_type, channels in itertools.product(plan.modes, RPC_TYPES, CHANNELS):
             scenario = Scenario(rpc_type, channels, mode)
 
@@ -86,11 +89,17 @@ def rows(plan: GrpcPlan, begin: Begin, logs: Path) -> list[Row]:
                 begin(f"{QPS} {scenario.name} {transport.key}")
                 return figures(pairs[transport.key].run(scenario, plan.pace.qps_seconds))
 
-            turns = in_turn(transports, plan.pace.qps_rounds, take)
-            found += (scenario_row(scenario, transport, turns) for transport in transports)
-        for pair in pairs.values():
-            pair.quit()
-    return found
+            turns = in_turn(transports, plan.pace.qps_rounds, take, failed)
+            found.append((scenario, turns, dict(failed)))
+        measured = [transport for transport in transports if transport.key not in failed]
+        # Where Farwrite did not carry all bytes, no figure is Farwrite's.
+        wrong: dict[str, str] = {}
+        in_turn(measured, 1, lambda transport: pairs[transport.key].quit(), wrong)
+    return [
+        scenario_row(scenario, each, turns, {**errors, **wrong}.get(each.key))
+        for scenario, turns, errors in found
+        for each in transports
+    ]
 
 
 @dataclass(frozen=True)
@@ -208,10 +217,12 @@ def is_as_fast(ratio: float, rounds: Sequence[float]) -> bool:
 
 
 def scenario_row(
-    scenario: Scenario, transport: Transport, turns: Mapping[str, Sequence[Row]]
+    scenario: Scenario,
+    transport: Transport,
+    turns: Mapping[str, Sequence[Row]],
+    error: str | None = None,
 ) -> Row:
-    """Make a row from the turns of all transports."""
-    mine = turns[transport.key]
+    """Make a row from the turns of all transports, or with the reason why it has no figures."""
     row = make_row(
         QPS,
         transport,
@@ -221,9 +232,13 @@ def scenario_row(
         rpc_type=scenario.rpc_type.lower(),
         channels=scenario.channels,
         outstanding=CHANNELS[scenario.channels],
-        rounds=[{"rpc_s": turn["rpc_s"]} for turn in mine],
-        **{name: statistics.median(turn[name] for turn in mine) for name in mine[0]},
+        error=error,
     )
+    if error is not None:
+        return row
+    mine = turns[transport.key]
+    row["rounds"] = [{"rpc_s": turn["rpc_s"]} for turn in mine]
+    row |= {name: statistics.median(turn[name] for turn in mine) for name in mine[0]}
     if TCP in turns:
         ratios = [one["rpc_s"] / tcp["rpc_s"] for one, tcp in zip(mine, turns[TCP], strict=True)]
         ratio = statistics.median(ratios)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from farwrite_bench.failure import noting
 from farwrite_bench.grpc.transport import OVER_SHM, Transport
 from farwrite_bench.report.parts import Facts, Row, rows_of
 
@@ -27,6 +28,7 @@ FIELDS = (
     "target_met",
     "rounds",
     "skipped",
+    "error",
 )
 """What every row has; figures that nothing measured are None."""
 Begin = Callable[[str], None]
@@ -35,17 +37,23 @@ Turn = TypeVar("Turn")
 
 
 def in_turn(
-    transports: Sequence[Transport], rounds: int, take: Callable[[Transport], Turn]
+    transports: Sequence[Transport],
+    rounds: int,
+    take: Callable[[Transport], Turn],
+    failed: dict[str, str],
 ) -> dict[str, list[Turn]]:
     """Let each transport take its turn in every round; return the turns by its key.
 
-    Every second round goes backwards.
+    Every second round goes backwards. A transport that has `failed`, before or now, has no further
+    turn and is left out.
     """
     turns: dict[str, list[Turn]] = {transport.key: [] for transport in transports}
     for number in range(rounds):
         for transport in transports if number % 2 == 0 else transports[::-1]:
-            turns[transport.key].append(take(transport))
-    return turns
+            if transport.key not in failed:
+                with noting(failed, transport.key):
+                    turns[transport.key].append(take(transport))
+    return {key: of_key for key, of_key in turns.items() if key not in failed}
 
 
 def make_row(benchmark: str, transport: Transport, **known: object) -> Row:

@@ -21,6 +21,8 @@ MALLOC = "M_MMAP_THRESHOLD 32 MiB, M_TRIM_THRESHOLD 1 GiB, M_TOP_PAD 64 MiB, in 
 
 def run(plan: GrpcPlan, progress: Progress, logs: Path) -> Facts:
     """Measure everything; the settings name the gRPC that was met."""
+    if CONNECT in plan.benchmarks:
+        connect.allow_descriptors(plan)
     settings = _settings(plan, logs)
     began, expected = time.monotonic(), expected_seconds(plan)
 
@@ -37,9 +39,13 @@ def run(plan: GrpcPlan, progress: Progress, logs: Path) -> Facts:
         transports = plan.transports_of(case.benchmark, case.mode)
         skipped = plan.tools.missing.get("openmpi")
         able = [each for each in transports if each.key != MPI or skipped is None]
-        turns = in_turn(able, plan.pace.rounds, take)
+        failed: dict[str, str] = {}
+        turns = in_turn(able, plan.pace.rounds, take, failed)
         rows += (
-            case_row(case, each, turns, plan.pace.mean, None if each in able else skipped)
+            case_row(
+                *(case, each, turns, plan.pace.mean, None if each in able else skipped),
+                failed.get(each.key),
+            )
             for each in transports
         )
     if CONNECT in plan.benchmarks:

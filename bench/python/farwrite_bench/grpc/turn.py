@@ -121,12 +121,14 @@ def case_row(
     turns: Mapping[str, Sequence[Row]],
     mean: bool = False,
     skipped: str | None = None,
+    error: str | None = None,
 ) -> Row:
     """Make the row of `transport` from the turns of all transports, by their keys."""
     row = make_row(
         case.benchmark,
         transport,
         skipped=skipped,
+        error=error,
         scheme=case.payload.scheme,
         mode=case.mode,
         size=case.payload.bytes,

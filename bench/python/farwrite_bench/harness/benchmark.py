@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,10 +13,19 @@ from farwrite_bench.harness.chart import Chart
 from farwrite_bench.harness.column import Table
 from farwrite_bench.harness.option import Option
 from farwrite_bench.record import Record
-from farwrite_bench.report.parts import Card, Facts, Gain, largest
+from farwrite_bench.report.listed import listed
+from farwrite_bench.report.parts import (
+    Card,
+    Facts,
+    Gain,
+    largest,
+    sentence_of,
+    without_failures,
+)
 from farwrite_bench.report.parts import Table as Cells
 
 Plan = TypeVar("Plan")
+Made = TypeVar("Made")
 
 
 class Progress(Protocol):
@@ -49,7 +59,10 @@ class Benchmark(Generic[Plan]):
     measure: Callable[[Plan, Progress, Path], Facts | Iterator[Facts]]
     """Measures, and returns what the file holds beside the facts of every benchmark: most have
     ``rows``. A generator yields it several times, each time with more, and the file is written each
-    time. The output of the processes that it starts goes to files in the folder."""
+    time. The output of the processes that it starts goes to files in the folder.
+
+    What fails is a row that has the reason as ``error``, beside the keys that the first columns of
+    its table show (`farwrite_bench.failure.noting`). Only the tables get such rows."""
     tables: Sequence[Table]
     settings: Callable[[Plan], dict[str, Any]]
     """The choices that the file names."""
@@ -85,18 +98,47 @@ class Benchmark(Generic[Plan]):
     settings_key: str = "settings"
     """Under which the file has the settings; without one, each is a fact of the file."""
     passed: Callable[[Facts], bool] = field(default=lambda _: True)
-    """Whether the command ends with status 0."""
+    """Whether the command ends with status 0. If a row failed, it never does."""
 
     def figures(self, facts: Facts) -> list[str]:
-        """Draw the charts."""
-        return [drawn for draw in self.charts for drawn in draw(facts)]
+        """Draw the charts, and name what failed."""
+        drawn = [chart for draw in self.charts for chart in self._of_measured(draw, facts)]
+        failed = [f"{name}: {sentence_of(error)}" for name, error in self.failures(facts)]
+        return [*drawn, listed("Failed, so without figures", failed)] if failed else drawn
 
     def filled_tables(self, facts: Facts) -> list[Cells]:
         """Format the tables that have rows; a title may be empty."""
         found = [(table.title, table.heads(), table.cells(facts)) for table in self.tables]
         return [each for each in found if each[2]]
 
+    def failures(self, facts: Facts) -> list[tuple[str, str]]:
+        """Return what failed while it ran, named as in the tables, with the reasons in full."""
+        return [
+            (f"{_subject(table.title)}{name}", error)
+            for table in self.tables
+            for name, error in table.failures(facts)
+        ]
+
+    def all_sentences(self, facts: Facts) -> list[str]:
+        """Return the sentences, of the figures and of what failed."""
+        failed = [f"{name} failed: {error}" for name, error in self.failures(facts)]
+        return [*failed, *self._of_measured(self.sentences, facts)]
+
+    def all_gains(self, facts: Facts) -> list[Gain]:
+        """Return the gain of every row that was measured."""
+        return self._of_measured(self.gains, facts)
+
     def key_figures(self, facts: Facts) -> list[Card]:
         """Return the largest gain and the other key figures."""
-        most = largest(self.gains(facts), self.gain_of) if self.gain_of else []
-        return [*most, *self.cards(facts)]
+        most = largest(self.all_gains(facts), self.gain_of) if self.gain_of else []
+        return [*most, *self._of_measured(self.cards, facts)]
+
+    def _of_measured(self, make: Callable[[Facts], Iterable[Made]], facts: Facts) -> list[Made]:
+        """Make something of the rows that did not fail; nothing, where all of them failed."""
+        measured = without_failures(facts)
+        return list(make(measured)) if measured is facts or measured["rows"] else []
+
+
+def _subject(title: str) -> str:
+    """Return the subject of a table's title, to go before the name of a row."""
+    return f"{re.split('[:;]', title)[0]}: " if title else ""

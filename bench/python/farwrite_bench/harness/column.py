@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from farwrite_bench.report.parts import Facts, Row
+from farwrite_bench.report.parts import Facts, Row, sentence_of
 
 NOTHING = "-"
 """A value that was not measured."""
@@ -73,6 +73,8 @@ class Table:
     """Its heading, where a benchmark has several."""
     rows: Callable[[Facts], Sequence[Row]] = field(default=lambda facts: facts["rows"])
     """Makes its rows of what the file holds. A table without rows is not shown."""
+    named: int = 1
+    """How many of its first columns name a row. One that failed has the reason and no others."""
 
     def heads(self) -> list[str]:
         """Return the headings."""
@@ -80,4 +82,22 @@ class Table:
 
     def cells(self, facts: Facts) -> list[list[str]]:
         """Format the rows."""
-        return [[column.cell(row) for column in self.columns] for row in self.rows(facts)]
+        return [self._line(row) for row in self.rows(facts)]
+
+    def failures(self, facts: Facts) -> list[tuple[str, str]]:
+        """Return the names of the rows that failed, with the reasons in full."""
+        return [
+            (", ".join(cell for cell in self._names(row) if cell != NOTHING), row["error"])
+            for row in self.rows(facts)
+            if row.get("error") is not None
+        ]
+
+    def _line(self, row: Row) -> list[str]:
+        if row.get("error") is None:
+            return [column.cell(row) for column in self.columns]
+        names = self._names(row)
+        nothing = [NOTHING] * (len(self.columns) - len(names) - 1)
+        return [*names, *nothing, f"failed: {sentence_of(row['error'])}"]
+
+    def _names(self, row: Row) -> list[str]:
+        return [column.cell(row) for column in self.columns[: self.named]]

@@ -332,6 +332,7 @@ BENCHMARK: Benchmark[Plan | HostPlan] = Benchmark(
                 ),
             ),
             rows=within_a_host,
+            named=2,
         ),
         Table(
             (
@@ -350,6 +351,7 @@ BENCHMARK: Benchmark[Plan | HostPlan] = Benchmark(
                 ),
             ),
             rows=between_hosts,
+            named=2,
         ),
     ),
     sentences=sentences,

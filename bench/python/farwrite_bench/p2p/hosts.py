@@ -21,6 +21,7 @@ from farwrite import Channel, Device
 from farwrite.errors import Error, InvalidArgument, Unavailable
 from farwrite.units import format_size
 from farwrite_bench._native import Op, StreamTarget
+from farwrite_bench.failure import noting
 from farwrite_bench.harness.benchmark import Progress
 from farwrite_bench.p2p.pair import POLLING_SPIN_SECONDS
 from farwrite_bench.ratio import digits
@@ -252,7 +253,8 @@ def open_device(fabric: str | None, listen: str | None, wait: str) -> Device:
 
 def measure(plan: HostPlan, progress: Progress) -> Facts:
     """Measure with the serving side; return ``channel``, what connects the hosts, and ``rows``."""
-    rows = []
+    rows: list[Json] = []
+    failed: dict[str, str] = {}
     with (
         open_device(plan.fabric, plan.listen, plan.wait) as device,
         device.connect(plan.peer) as channel,
@@ -261,11 +263,16 @@ def measure(plan: HostPlan, progress: Progress) -> Facts:
         all_series = plan.series()
         for number, series in enumerate(all_series):
             progress(number / len(all_series), f"{series.op} {format_size(series.size)}")
-            asker.warm_up(series)
-            asker.single(series)
-            for _ in range(plan.rounds):
-                asker.round(series)
-            rows.append(row(series))
+            # Behind a failure, answers of the other side may come late.
+            if not failed:
+                with noting(failed, plan.peer):
+                    asker.warm_up(series)
+                    asker.single(series)
+                    for _ in range(plan.rounds):
+                        asker.round(series)
+                    rows.append(row(series))
+            if failed:
+                rows.append({"op": series.op, "size": series.size, "error": failed[plan.peer]})
         peer = channel.peer
         there = {"fabric": peer.fabric, "reason": peer.fabric_reason, "peer": peer.endpoint}
     return {"channel": there, "rows": rows}

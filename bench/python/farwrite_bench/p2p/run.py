@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ from farwrite.errors import Internal
 from farwrite.info import copy_kernels
 from farwrite.units import format_size
 from farwrite_bench import _native
+from farwrite_bench.failure import noting
 from farwrite_bench.harness.benchmark import Progress
 from farwrite_bench.p2p.pair import Pair, Phase, Setup
 from farwrite_bench.p2p.plan import Case, Plan, cases
@@ -179,21 +181,34 @@ def run(plan: Plan, progress: Progress, logs: Path) -> Facts:
         ``rows``, one for each operation and size, and ``first_use``, the costs of starting of each
         operation, in seconds. docs/reference/benchmarks.md explains their keys.
 
-    Raises
-    ------
-    farwrite.Error
-        If either process fails, or if the raw loop moved wrong bytes.
+    A case fails if either process fails, or if the raw loop moved wrong bytes. The others go on in
+    new processes.
     """
     rows: list[Row] = []
-    first_use: list[Row] = []
+    first_use: dict[str, Row] = {}
     steps = _Steps(plan, progress)
     for op in plan.ops:
-        steps.next(f"{op}: start both processes")
         setup = Setup(op, plan.fabric, plan.lanes, plan.pool_bytes, plan.wait)
-        with Pair(setup, logs / f"{op}.log") as pair:
-            first_use.append({"op": op, **_first_use(pair, plan)})
-            rows += (make_row(_measure(pair, each, plan, steps), plan) for each in cases(plan, op))
-    return {"first_use": first_use, "rows": rows}
+        left = deque(cases(plan, op))
+        while left:
+            steps.next(f"{op}: start both processes")
+            failed: dict[str, str] = {}
+            with noting(failed, op), Pair(setup, logs / f"{op}.log") as pair:
+                started = _first_use(pair, plan)
+                first_use.setdefault(op, {"op": op, **started})
+                while left:
+                    rows.append(make_row(_measure(pair, left[0], plan, steps), plan))
+                    left.popleft()
+            if failed:
+                # Where not even the first use went well, no case of the operation will.
+                lost = min(len(left), 1) if op in first_use else len(left)
+                rows += (_failed_row(left.popleft(), plan, failed[op]) for _ in range(lost))
+    return {"first_use": [*first_use.values()], "rows": rows}
+
+
+def _failed_row(case: Case, plan: Plan, error: str) -> Row:
+    known = {"fabric": plan.fabric, "op": case.op, "wait": plan.wait, "size": case.size}
+    return {**known, "lanes": case.lanes, "window": case.window, "error": error}
 
 
 def _measure(pair: Pair, case: Case, plan: Plan, steps: _Steps) -> Measurement:

@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from farwrite.errors import Error, Internal, NotFound
+from farwrite.errors import Internal, NotFound
 from farwrite.units import format_size
 from farwrite_bench._native import ONE_WAY_BYTES
 from farwrite_bench.cluster.group import in_turn
+from farwrite_bench.failure import FAILURES, noting
 from farwrite_bench.harness.benchmark import Progress
 from farwrite_bench.peers.peer import BANDWIDTH, FARWRITE, LATENCY, LIMIT, Figures, Peer, Running
 from farwrite_bench.peers.plan import Plan
@@ -111,16 +112,20 @@ class Entrant:
     @contextlib.contextmanager
     def watching(self, size: int | None = None) -> Iterator[None]:
         """Note an error, and end the peer's processes; the others go on."""
-        try:
-            yield
-        except Error as error:
-            if size is None and isinstance(error, NotFound):
-                self.trouble = {"missing": str(error), "install": self.peer.install}
-            else:
-                self.trouble = {"size": size, "error": str(error)}
+        failed: dict[str, str] = {}
+        with noting(failed, self.peer.key):
+            try:
+                yield
+            except NotFound as missing:
+                if size is not None:
+                    raise
+                self.trouble = {"missing": str(missing), "install": self.peer.install}
+        if failed:
+            self.trouble = {"size": size, "error": failed[self.peer.key]}
             if size is not None:
                 self.turns.pop(size, None)
-            with contextlib.suppress(Error):
+        if self.trouble is not None:
+            with contextlib.suppress(*FAILURES):
                 self._stack.close()
 
 

@@ -129,7 +129,7 @@ def run_of(file: str, facts: Facts) -> Run:
         figures=benchmark.figures(facts),
         tables=benchmark.filled_tables(facts),
         cards=benchmark.key_figures(facts),
-        gains=benchmark.gains(facts),
+        gains=benchmark.all_gains(facts),
     )
 
 

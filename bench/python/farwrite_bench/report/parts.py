@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,8 @@ Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]
 """A title, the headers and the cells."""
 Card = tuple[str, str]
 """A figure and its description."""
+WIDEST = 200
+"""The most letters of a reason in a table."""
 HELPS_FROM = 1.05
 """The gain from which Farwrite helps. Less is not told from noise."""
 
@@ -38,6 +41,25 @@ class Gain:
 def rows_of(facts: Facts) -> list[Row]:
     """Return the rows of a file, without those of cases that failed or were skipped."""
     return [row for row in facts["rows"] if row.get("error") is None and not row.get("skipped")]
+
+
+def failed_rows(facts: Facts) -> list[Row]:
+    """Return the rows of what failed while the benchmark ran: ``error`` is the reason."""
+    return [row for row in facts.get("rows", ()) if row.get("error") is not None]
+
+
+def without_failures(facts: Facts) -> Facts:
+    """Return the same without these rows, which have no figures."""
+    if not failed_rows(facts):
+        return facts
+    return {**facts, "rows": [row for row in facts["rows"] if row.get("error") is None]}
+
+
+def sentence_of(error: str) -> str:
+    """Return what happened, for a table: without the benchmark, the remedy and the log."""
+    first = re.sub(r"^bench( \w+)?: ", "", next(iter(error.splitlines()), "no reason given"))
+    what = first.partition("; ")[0]
+    return what if len(what) <= WIDEST else f"{what[: WIDEST - 3]}..."
 
 
 def largest(gains: Sequence[Gain], what: str) -> list[Card]:

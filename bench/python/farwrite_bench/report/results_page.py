@@ -133,6 +133,9 @@ def _doubts(runs: Sequence[Run]) -> Iterator[str]:
             "Short runs, which show that a benchmark works and not how fast it is:"
             f" {_listed(short, runs)}."
         )
+    partial = [run.file for run in runs if not run.facts.get("finished", True)]
+    if partial:
+        yield f"Interrupted runs, whose files lack rows: {_listed(partial, runs)}."
     busy = [run for run in runs if _was_busy(run)]
     if busy:
         most = max(run.facts["load"][0] for run in busy)
@@ -165,7 +168,7 @@ def _plain(value: object) -> str:
 def _details(run: Run) -> Iterator[str]:
     for title, headers, cells in run.tables:
         yield subheading(title or benchmarks()[run.benchmark].benchmark.title)
-        reasons = any(line[-1].startswith("skipped") for line in cells)
+        reasons = any(line[-1].startswith(("skipped", "failed")) for line in cells)
         yield page.table(headers, cells, long=[len(headers) - 1] if reasons else [])
     if run.facts["notes"]:
         yield subheading("How it was measured")

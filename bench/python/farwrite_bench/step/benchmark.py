@@ -13,7 +13,7 @@ from pathlib import Path
 from farwrite.errors import Internal
 from farwrite_bench.cluster import ways
 from farwrite_bench.cluster.busy import busy_cores
-from farwrite_bench.cluster.group import Group, Take, Turn, in_turn, totals
+from farwrite_bench.cluster.group import Group, Take, Turn, totals
 from farwrite_bench.cluster.plugin import programs
 from farwrite_bench.cluster.readings import control_calls, write_control
 from farwrite_bench.cluster.seat import Seat
@@ -76,54 +76,55 @@ def plan(arguments: Namespace, record: Record) -> Namespace:
 
 
 def measure(plan: Namespace, progress: Progress, logs: Path) -> Facts:
-    """Measure everything in `plan`; the children's output goes to `logs`.
-
-    Raises
-    ------
-    PeerDead
-        If a process fails.
-    """
+    """Measure everything in `plan`; the children's output goes to `logs`."""
     rows: list[Row] = []
     for number, key in enumerate(plan.kind):
         report = stage(progress, number, len(plan.kind))
         report(0.0, f"{key}: starting processes")
         folder = logs / key
         processes = {way: _way(KINDS[key], way) for way in plan.way}
-        with ways.started(processes, plan.fabric, folder) as groups:
-            for group in groups.values():
-                group.seconds(Take(FIRST_STEPS))
+        with ways.started(processes, plan.fabric, folder) as running:
+            running.each(lambda _, group: group.seconds(Take(FIRST_STEPS)))
             load = os.getloadavg()[0]
             with busy_cores(plan.busy, folder):
-                turns = _turns(plan, key, groups, report)
+                turns = _turns(plan, key, running, report)
             rows += make_rows(key, plan.busy, turns, load)
+            rows += (
+                {"kind": key, "way": way, "busy": plan.busy, "fabric": None, "error": reason}
+                for way, reason in running.failed.items()
+            )
     return {"rows": rows}
 
 
 def _turns(
-    plan: Namespace, kind: str, groups: dict[str, Group], report: Progress
+    plan: Namespace, kind: str, running: ways.Running, report: Progress
 ) -> dict[str, list[Turn]]:
-    seconds = {
-        way: statistics.median(group.seconds(Take(TRIED_STEPS))) for way, group in groups.items()
-    }
+    groups = running.groups
+    seconds = running.each(lambda _, group: statistics.median(group.seconds(Take(TRIED_STEPS))))
     counts = {
         way: min(max(int(TURN_SECONDS / each), FEWEST_STEPS), MOST_STEPS)
         for way, each in seconds.items()
     }
     round_seconds = sum((WARM_UP_STEPS + counts[way]) * each for way, each in seconds.items())
-    rounds = min(plan.rounds, max(int(plan.seconds / round_seconds), FEWEST_ROUNDS))
+    affordable = int(plan.seconds / max(round_seconds, 1e-6))
+    rounds = min(plan.rounds, max(affordable, FEWEST_ROUNDS))
     turns: dict[str, list[Turn]] = {way: [] for way in groups}
-    for number, way in in_turn(list(groups), rounds):
+    for number, way in running.in_turn(rounds):
         report((number + 0.5) / (rounds + 0.5), f"{kind}: {way}")
-        groups[way].seconds(Take(WARM_UP_STEPS))
-        turns[way].append(groups[way].turn(Take(counts[way])))
-    for way, group in groups.items():
+        with running.trying(way):
+            groups[way].seconds(Take(WARM_UP_STEPS))
+            turns[way].append(groups[way].turn(Take(counts[way])))
+
+    def check(way: str, group: Group) -> None:
         taken = FIRST_STEPS + TRIED_STEPS + rounds * (WARM_UP_STEPS + counts[way])
         if (found := group.client.ask(methodcaller("count"))) != taken:
             raise Internal(
                 f"bench step: {kind} over {WAYS[way].name}: after {taken} steps the program"
                 f" counts {found}; report this"
             )
-    return turns
+
+    running.each(check)
+    return running.only(turns)
 
 
 def _way(kind: Kind, key: str) -> ways.Way:
@@ -235,7 +236,8 @@ BENCHMARK = Benchmark(
                 Column("cpu ms", "cpu_ms", ".3f"),
                 Column("control", "control", write_control),
                 Column("socket bytes", "socket_bytes", ".0f"),
-            )
+            ),
+            named=2,
         ),
     ),
     charts=(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from farwrite.units import format_size
 from farwrite_bench.cluster.group import totals
 from farwrite_bench.cluster.readings import control_calls
 from farwrite_bench.cluster.transport import FARWRITE, Transport
@@ -105,14 +104,6 @@ def failed_row(case: Case, transport: Transport, error: str, load: float) -> Row
         "load": round(load, 2),
         "error": error,
     }
-
-
-def failures(rows: Sequence[Row]) -> Iterator[str]:
-    """Give the reason for each row without figures."""
-    for row in rows:
-        if row["error"] is not None:
-            what = f"{row['transport']}, {row['consumer']}, {format_size(row['size'])}"
-            yield f"{what}: {row['error'].splitlines()[0][:300]}"
 
 
 def ratios(facts: Facts, theirs: str, ours: str = FARWRITE.key) -> list[tuple[str, int, float]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from operator import methodcaller
 from pathlib import Path
@@ -79,21 +79,15 @@ class Client:
 
 
 def run(plan: TensorPlan, progress: Progress, logs: Path) -> list[Row]:
-    """Measure everything in `plan`; the children's output goes to `logs`.
-
-    Raises
-    ------
-    PeerDead
-        If a process fails.
-    """
+    """Measure everything in `plan`; the children's output goes to `logs`."""
     rows: list[Row] = []
     progress(0.0, "starting processes")
     processes = {each.key: _way(each) for each in plan.transports}
-    with ways.started(processes, plan.fabric, logs) as groups:
+    with ways.started(processes, plan.fabric, logs) as running:
         for number, case in enumerate(plan.cases):
             label = f"{case.consumer} {format_size(case.size)}"
             report = stage(progress, number, len(plan.cases), label)
-            rows += _measure(plan, groups, case, number + 1, report)
+            rows += _measure(plan, running, case, number + 1, report)
     return rows
 
 
@@ -106,39 +100,47 @@ def _way(transport: Transport) -> ways.Way:
 
 
 def _measure(
-    plan: TensorPlan, groups: Mapping[str, Group], case: Case, number: int, report: Progress
+    plan: TensorPlan, running: ways.Running, case: Case, number: int, report: Progress
 ) -> list[Row]:
     """Measure a case; the elements of its tensors have the value `number`."""
     measured = {each.key: each for each in plan.transports if case.includes(each)}
     load = os.getloadavg()[0]
-    errors: dict[str, str] = {}
+    groups = running.groups
+    errors = {key: why for key, why in running.failed.items() if key in measured}
     blocks: dict[str, list[Block]] = {key: [] for key in measured}
     step_seconds: dict[str, float] = {}
     opened = []
 
     @contextlib.contextmanager
-    def noting_refusals(key: str) -> Iterator[None]:
-        try:
-            yield
-        except RefusedError as refusal:
-            errors[key] = str(refusal)
+    def trying(key: str) -> Iterator[None]:
+        """Note a failure, which ends the way, or a refusal, after which its client goes on."""
+        with running.trying(key):
+            try:
+                yield
+            except RefusedError as refusal:
+                errors[key] = str(refusal)
+        if key in running.failed:
+            errors[key] = running.failed[key]
 
     report(0.0)
     for key in measured:
-        with noting_refusals(key):
-            graph = raw.RawCase if key == RAW.key else plan.graphs.get(case.consumer, OpenCase)
-            groups[key].ask(methodcaller("open", case, graph, number))
-            opened.append(key)
-            step_seconds[key] = min(groups[key].seconds(Take(WARM_UP_STEPS + 1, FULL)))
+        if key not in errors:
+            with trying(key):
+                graph = raw.RawCase if key == RAW.key else plan.graphs.get(case.consumer, OpenCase)
+                groups[key].ask(methodcaller("open", case, graph, number))
+                opened.append(key)
+                step_seconds[key] = min(groups[key].seconds(Take(WARM_UP_STEPS + 1, FULL)))
     rounds, counts = _rounds(plan, step_seconds)
     for turn, key in in_turn([*measured], rounds):
         report(turn / rounds)
         if key not in errors:
-            with noting_refusals(key):
+            with trying(key):
                 blocks[key].append(block(groups[key], counts[key], turn % 2 == 0))
     for key in opened:
-        groups[key].ask(methodcaller("close"))
-    local, of_raw = blocks.get(LOCAL.key), blocks.get(RAW.key)
+        if key in groups:
+            with trying(key):
+                groups[key].ask(methodcaller("close"))
+    local, of_raw = (None if each.key in errors else blocks.get(each.key) for each in (LOCAL, RAW))
     return [
         failed_row(case, way, errors[key], load)
         if key in errors

@@ -21,12 +21,12 @@ from farwrite_bench.harness.column import Column, Table, ratio, spread
 from farwrite_bench.harness.option import Option, chosen
 from farwrite_bench.options import count, positive
 from farwrite_bench.record import Record
-from farwrite_bench.report.parts import Facts, Gain, rows_of
+from farwrite_bench.report.parts import Facts, Gain, rows_of, without_failures
 from farwrite_bench.tensor.plan import LOCAL
 from farwrite_experiments.convergence.charts import figures, goal
 from farwrite_experiments.convergence.data.choose import IMAGES, choose
 from farwrite_experiments.convergence.plan import FILES, QUICK, SHORT, ConvergencePlan, Job
-from farwrite_experiments.convergence.rows import make_rows
+from farwrite_experiments.convergence.rows import failed_rows, make_rows
 from farwrite_experiments.convergence.run import run
 from farwrite_experiments.convergence.tasks import TASKS
 from farwrite_experiments.library import MODULE
@@ -113,7 +113,8 @@ def interrupted(
 ) -> dict[str, Any]:
     """Return what an interrupted run with the same settings on the same machine has measured.
 
-    Nothing if there is no file, or the file is of a run that has finished: a new run replaces it.
+    Nothing if there is no file, or the file is of a run that has finished and of which nothing
+    failed: a new run replaces it.
 
     Raises
     ------
@@ -121,31 +122,30 @@ def interrupted(
         If the file is of another interrupted run, or cannot be read.
     """
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        if path is not None and json.loads(path.read_text(encoding="utf-8"))["finished"]:
-            return {}
+        if path is not None:
+            facts = json.loads(path.read_text(encoding="utf-8"))
+            if facts["finished"] and without_failures(facts) is facts:
+                return {}
     return earlier("convergence", path, settings, machine, ("notes", "training", "emulated_steps"))
 
 
 def measure(plan: ConvergencePlan, progress: Progress, logs: Path) -> Iterator[Facts]:
     """Train each task, and yield what has been measured so far."""
 
-    def so_far(*, finished: bool) -> Facts:
-        rows = [
-            row
-            for job in plan.jobs
-            for row in make_rows(job, plan.ways, plan.runs_of(job), plan.steps_of(job))
-        ]
-        return {
-            "finished": finished,
-            "rows": rows,
-            "training": plan.runs,
-            "emulated_steps": plan.steps,
-        }
+    def so_far() -> Facts:
+        rows = []
+        for job in plan.jobs:
+            runs = plan.runs_of(job)
+            rows += make_rows(job, plan.ways, runs, plan.steps_of(job))
+            if job.task in plan.failed:
+                error = plan.failed[job.task]
+                rows += failed_rows(job, plan.ways, runs, plan.pace.runs, error)
+        return {"rows": rows, "training": plan.runs, "emulated_steps": plan.steps}
 
     with plan.made:
         for _ in run(plan, progress, logs):
-            yield so_far(finished=False)
-    yield so_far(finished=True)
+            yield so_far()
+    yield so_far()
 
 
 def sentences(facts: Facts) -> Iterator[str]:
@@ -250,7 +250,8 @@ BENCHMARK = Benchmark(
                 Column("copies", "copies_per_step", ".3g"),
                 Column("requests", "requests_per_step", ".3g"),
                 Column("cpu s", "cpu_s_per_step", ".3g"),
-            )
+            ),
+            named=4,
         ),
     ),
     sentences=sentences,

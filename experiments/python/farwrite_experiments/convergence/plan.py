@@ -76,6 +76,8 @@ class ConvergencePlan:
     """The rows of the emulated steps, as `farwrite_experiments.train.rows` makes them."""
     made: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     """Removes the generated data."""
+    failed: dict[str, str] = field(default_factory=dict)
+    """Why jobs have failed, by their tasks."""
 
     def runs_of(self, job: Job) -> list[Row]:
         """Return the runs of a job."""

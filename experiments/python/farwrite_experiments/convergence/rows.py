@@ -43,6 +43,24 @@ def make_rows(
     return rows + [_emulated(job, way, runs, steps) for way in ways if steps]
 
 
+def failed_rows(
+    job: Job, ways: Sequence[Way], runs: Sequence[Row], wanted: int, error: str
+) -> list[Row]:
+    """Make a row for each way of what is missing of a job: runs of those `wanted`, or steps."""
+    compute = REAL if len(runs) < wanted else EMULATED
+    known = {"task": job.task, "measure": job.model.measure, "target": job.target}
+    return [
+        {
+            **known,
+            "transport": way.transport.key,
+            "fabric": fabric_of(way),
+            "compute": compute,
+            "error": error,
+        }
+        for way in ways
+    ]
+
+
 def spread(values: Sequence[float | None], digits: int = 3) -> dict[str, Any] | None:
     """Return the mean, the lowest and the highest of the runs' values; None if one is missing."""
     known = [value for value in values if value is not None]

@@ -15,8 +15,9 @@ from farwrite.info import memory_available
 from farwrite_bench.cluster.forked import import_tensorflow
 from farwrite_bench.cluster.group import Turn
 from farwrite_bench.cluster.process import MALLOC
+from farwrite_bench.failure import noting
 from farwrite_bench.harness.benchmark import Progress, stage
-from farwrite_bench.report.parts import Row
+from farwrite_bench.report.parts import Row, failed_rows
 from farwrite_experiments.convergence.graph import Trainer
 from farwrite_experiments.convergence.plan import Block, ConvergencePlan, Job
 from farwrite_experiments.train.cluster import Cluster, start
@@ -36,26 +37,24 @@ WARM_UP_STEPS = 4
 def run(plan: ConvergencePlan, progress: Progress, logs: Path) -> Iterator[None]:
     """Train and measure everything that `plan` has not yet, and yield when it has more.
 
-    Raises
-    ------
-    PeerDead
-        If a process fails.
-    Internal
-        If the transports differ in a loss or in a variable.
-    InvalidArgument
-        If the loss is no number any more.
+    A job fails if one of its processes fails, if the transports differ in a loss or in a variable,
+    or if the loss is no number any more.
     """
     import_tensorflow(MALLOC, logs / "import.log")
     for number, job in enumerate(plan.jobs):
         report = stage(progress, number, len(plan.jobs), job.model.name)
-        yield from _train(plan, job, _part(report, 0.0, TRAINING_SHARE), logs / job.task)
-        if not plan.steps_of(job):
+        with noting(plan.failed, job.task):
+            yield from _train(plan, job, _part(report, 0.0, TRAINING_SHARE), logs / job.task)
+        if not plan.steps_of(job) and job.task not in plan.failed:
             of_steps = _part(report, TRAINING_SHARE, 1.0)
             of_steps(0.0, "emulated computation")
             case = emulated_case(job, plan.runs_of(job))
             divided = groups([case], [ONE_PROCESS, *plan.ways], memory_available())
             steps, folder = TrainPlan(divided, plan.pace.emulated), logs / f"{job.task}-emulated"
-            for rows in measure_steps(steps, of_steps, folder):
+            rows = [row for group in measure_steps(steps, of_steps, folder) for row in group]
+            if failed := failed_rows({"rows": rows}):
+                plan.failed[job.task] = failed[0]["error"]
+            else:
                 plan.steps.extend(rows)
             yield
 

@@ -276,7 +276,8 @@ BENCHMARK = Benchmark(
                 Column("predicted ms", "predicted_ms", ".0f"),
                 Column("error %", lambda row: 100 * row["prediction_error"], "+.0f"),
                 Column("bottleneck", "bottleneck"),
-            )
+            ),
+            named=4,
         ),
     ),
     sentences=sentences,

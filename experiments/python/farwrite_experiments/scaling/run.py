@@ -15,6 +15,7 @@ from farwrite.info import memory_available
 from farwrite_bench.cluster.forked import import_tensorflow
 from farwrite_bench.cluster.group import Turn
 from farwrite_bench.cluster.process import MALLOC
+from farwrite_bench.failure import noting
 from farwrite_bench.harness.benchmark import Progress, stage
 from farwrite_bench.report.parts import Row
 from farwrite_experiments.capacity.calibrate import calibrate
@@ -95,12 +96,7 @@ def run(plan: ScalingPlan, costs: Costs, progress: Progress, logs: Path) -> Iter
     costs : Costs
         The calibration from which each step is predicted.
 
-    Raises
-    ------
-    PeerDead
-        If a process fails.
-    Internal
-        If the transports end with different variables.
+    A point fails if one of its processes fails, or if its transports end with different variables.
     """
     import_tensorflow(MALLOC, logs / "import.log")
     alone: dict[str, float] = {}
@@ -108,9 +104,28 @@ def run(plan: ScalingPlan, costs: Costs, progress: Progress, logs: Path) -> Iter
         name = f"{point.model}, {point.machines}"
         report = stage(progress, number, len(plan.points), name)
         folder = logs / str(number)
-        if point.model not in alone:
-            alone[point.model] = _alone(plan, point, folder / "local", stage(report, 0, 5))
-        yield _measure(plan, point, alone[point.model], costs, folder, report)
+        failed: dict[str, str] = {}
+        rows: list[Row] = []
+        with noting(failed, name):
+            if point.model not in alone:
+                alone[point.model] = _alone(plan, point, folder / "local", stage(report, 0, 5))
+            rows = _measure(plan, point, alone[point.model], costs, folder, report)
+        if name in failed:
+            rows = [{**_identity(point, way), "error": failed[name]} for way in plan.ways]
+        yield rows
+
+
+def _identity(point: Point, way: Way) -> Row:
+    """Return the keys of a row that name its point and its way."""
+    return {
+        "model": point.model,
+        "batch": point.batch,
+        "workers": point.machines,
+        "servers": point.machines,
+        "link": point.link and str(point.link),
+        "transport": way.transport.key,
+        "fabric": fabric_of(way),
+    }
 
 
 def _alone(plan: ScalingPlan, point: Point, logs: Path, report: Progress) -> float:
@@ -173,13 +188,7 @@ def make_rows(
         foreseen = predict(job, site, costs, costs.transport(way.key))
         rows.append(
             {
-                "model": point.model,
-                "batch": point.batch,
-                "workers": point.machines,
-                "servers": point.machines,
-                "link": point.link and str(point.link),
-                "transport": way.transport.key,
-                "fabric": fabric_of(way),
+                **_identity(point, way),
                 "step_ms": round(1e3 * step, 3),
                 "step_ms_rounds": (1e3 * steps).round(3).tolist(),
                 "local_ms": round(1e3 * local, 3),

@@ -15,7 +15,7 @@ from farwrite_bench.harness.column import NOTHING, Column, Table, span
 from farwrite_bench.harness.option import Option, chosen, rounds
 from farwrite_bench.options import count, counts
 from farwrite_bench.record import Record
-from farwrite_bench.report.parts import HELPS_FROM, Card, Facts, Gain, figure
+from farwrite_bench.report.parts import HELPS_FROM, Card, Facts, Gain, figure, without_failures
 from farwrite_bench.table import times
 from farwrite_experiments.library import MODULE
 from farwrite_experiments.networks.network import NETWORKS, name_of
@@ -86,7 +86,7 @@ def plan(arguments: argparse.Namespace, record: Record) -> TrainPlan:
     }
     file = arguments.json if arguments.full else None
     known = earlier("train", file, settings, record.machine, ("rows", "notes"))
-    rows = known.get("rows", [])
+    rows = without_failures(known).get("rows", [])  # what failed is measured again
     record.notes += [n for n in known.get("notes", ()) if n not in (*record.notes, *NOTES)]
     divided = groups(wanted, made, memory_available())
     return TrainPlan(remaining(divided, rows), pace, settings, rows)
@@ -96,7 +96,8 @@ def measure(plan: TrainPlan, progress: Progress, logs: Path) -> Iterator[Facts]:
     """Measure each group, and yield the rows so far."""
     rows = list(plan.rows)
     for more in run(plan, progress, logs):
-        rows.extend([{**row, "repeated": repeats(row, rows)} for row in more])
+        known = without_failures({"rows": rows})["rows"]
+        rows.extend([{**row, "repeated": repeats(row, known)} for row in more])
         yield {"rows": rows}
     yield {"rows": rows}
 
@@ -246,7 +247,8 @@ BENCHMARK = Benchmark(
                 Column("requests", "requests_per_step", ".3g"),
                 Column("cpu s", "cpu_s_per_step", ".3f"),
                 Column("socket MB", lambda row: row["socket_bytes_per_step"] / 1e6, ".1f"),
-            )
+            ),
+            named=4,
         ),
     ),
     sentences=sentences,

@@ -11,34 +11,35 @@ from farwrite.errors import Internal
 from farwrite_bench.cluster.forked import import_tensorflow
 from farwrite_bench.cluster.group import Turn, in_turn
 from farwrite_bench.cluster.process import MALLOC
+from farwrite_bench.failure import noting
 from farwrite_bench.harness.benchmark import Progress, stage
 from farwrite_experiments.train.cluster import Cluster, start
 from farwrite_experiments.train.pace import FIRST_STEPS, Pace
 from farwrite_experiments.train.plan import EMULATED, MIRRORED, ONE_PROCESS, Case, TrainPlan
-from farwrite_experiments.train.rows import Row, make_rows
+from farwrite_experiments.train.rows import Row, identity, make_rows
 
 
 def run(plan: TrainPlan, progress: Progress, logs: Path) -> Iterator[list[Row]]:
     """Measure everything in `plan`, and yield the rows of each group.
 
-    Raises
-    ------
-    PeerDead
-        If a process fails.
-    Internal
-        If the transports end with different variables.
+    A group fails if one of its processes fails, or if its transports end with different variables.
     """
     import_tensorflow(MALLOC, logs / "import.log")
     for number, group in enumerate(plan.groups):
         name = f"{group.case.model}, batch {group.case.batch}"
         report = stage(progress, number, len(plan.groups), name)
         report(0.0)
-        with contextlib.ExitStack() as stack:
+        failed: dict[str, str] = {}
+        rows: list[Row] = []
+        with noting(failed, name), contextlib.ExitStack() as stack:
             folder = logs / str(number)
             layout = group.case.layout
             clusters = {way.key: start(way, layout, folder, stack) for way in group.ways}
             turns, load = measure(group.case, clusters, plan.pace, report)
-            yield make_rows(group.case, group.ways, turns, load)
+            rows = make_rows(group.case, group.ways, turns, load)
+        if name in failed:
+            rows = [{**identity(group.case, way), "error": failed[name]} for way in group.ways]
+        yield rows
 
 
 def measure(
@@ -49,8 +50,14 @@ def measure(
     Returns
     -------
     tuple
-        The turns of each cluster, round by round, and the load of the machine before them. It
-        raises the errors of `run`.
+        The turns of each cluster, round by round, and the load of the machine before them.
+
+    Raises
+    ------
+    PeerDead
+        If a process fails.
+    Internal
+        If the clusters end with different variables.
     """
     step = 0.0
     for each in clusters.values():

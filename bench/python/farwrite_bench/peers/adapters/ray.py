@@ -141,7 +141,8 @@ def _start(site: Site) -> TwoSides:
     site.open(sender, _SenderEnd, receives=False)
     sender_opened = sender.receive(START_SECONDS)
     line, _ = listener.accept()  # the actor had connected before
-    receiver = Control(Connection(line.detach()), f"{site.key}, receiver", site.log("sender"))
+    name, log = f"{site.key}, receiver", site.log("sender")
+    receiver = Control(Connection(line.detach()), name, log, "an actor of Ray")
     site.stack.callback(receiver.close)
     site.open(receiver, ReceiverEnd, receives=True)
     opened = (receiver.receive(START_SECONDS), sender_opened)
