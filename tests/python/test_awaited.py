@@ -43,5 +43,5 @@ def test_who_waits_gets_the_error(failure: str) -> None:
         FAILURES[failure](awaited)
         await awaited.future
 
-    with pytest.raises(Exception, match="^lost$"):
+    with pytest.raises(Exception, match=r"^lost$"):
         asyncio.run(wait())
