@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from farwrite import _farwrite
+from farwrite import _farwrite, turns
 from farwrite.awaited import Awaited
 from farwrite.errors import Error
 from farwrite.lifetime.handle import Handle
@@ -67,6 +67,8 @@ class Completion(Handle, elsewhere="wait for the operation here, and send the ou
             self._native.on_done(lambda code, message: awaited.end(None, code, message))
             yield from awaited.future
             return
+        if turns.is_due():
+            yield
         self._native.wait(0)
 
     def __repr__(self) -> str:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from farwrite import turns
 from farwrite.errors import ResourceExhausted
 
 if TYPE_CHECKING:
@@ -130,6 +131,8 @@ async def take_async(
     """
     import asyncio
 
+    if turns.is_due():
+        await asyncio.sleep(0)
     loop = asyncio.get_running_loop()
     end = None if timeout is None else time.monotonic() + timeout
     nap = _READING
