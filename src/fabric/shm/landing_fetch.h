@@ -13,10 +13,10 @@ namespace farwrite::fabric::shm {
 
 // A receiver that polls would wait for two cache lines in turn: the ring's cell, and then the bytes
 // that its notification reports. Most writes land where the one before did, or as far behind it as
-// that one behind its own predecessor. So a thread that finds the ring empty asks for those bytes, too,
-// and both lines come at once. On an AMD EPYC a write of 8 to 512 bytes takes 0.78 to 0.83 of the
-// time where the ends have different last-level caches, and as long as before where they share one
-// (to 1.07 for 512 bytes that land elsewhere each time).
+// that one behind its own predecessor. So a thread that finds the ring empty asks for those bytes,
+// too, and both lines come at once. On an AMD EPYC a write of 8 to 512 bytes takes 0.78 to 0.83 of
+// the time where the ends have different last-level caches, and as long as before where they share
+// one (to 1.07 for 512 bytes that land elsewhere each time).
 //
 // One thread takes at a time; any thread may call fetch_expected() at any time. A wrong guess, or
 // memory that has gone meanwhile, costs a fetch in vain.
