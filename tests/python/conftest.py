@@ -36,6 +36,9 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 # multiprocessing keeps this helper process for the life of the session: not a leak.
 multiprocessing.resource_tracker.ensure_running()
 
+# TensorFlow imports Keras 3 when it is imported, and Keras 3 imports matplotlib and scikit-learn
+# where they are installed: 1.4 s of a processor to begin and to end. No test uses `tf.keras`.
+os.environ["TF_USE_LEGACY_KERAS"] = "1"
 
 # Workers that search for free ports at the same time search in different ranges.
 if worker := os.environ.get("PYTEST_XDIST_WORKER"):

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cinttypes>
 #include <cstddef>
@@ -11,6 +12,7 @@
 #include <cstring>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "tensorflow/core/common_runtime/dma_helper.h"
 #include "tensorflow/core/framework/allocation_description.pb.h"
@@ -71,26 +73,34 @@ absl::Status error_of(const char* what) {
                                         what);
 }
 
-// Whether the page is writable as it is. Usually the dynamic linker has protected it.
-bool is_writable(std::uintptr_t page) {
+struct Range {
+  std::uintptr_t begin;
+  std::uintptr_t end;
+};
+
+// What is writable as it is. The dynamic linker has usually protected the classes' tables.
+std::vector<Range> writable_memory() {
   std::ifstream maps("/proc/self/maps");
+  std::vector<Range> found;
   std::string line;
   while (std::getline(maps, line)) {
-    std::uintptr_t begin = 0;
-    std::uintptr_t end = 0;
+    Range range = {};
     char access[5] = {};
-    if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " %4s", &begin, &end, access) == 3 &&
-        begin <= page && page < end) {
-      return access[1] == 'w';
+    if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " %4s", &range.begin, &range.end,
+                    access) == 3 &&
+        access[1] == 'w') {
+      found.push_back(range);
     }
   }
-  return false;
+  return found;
 }
 
-absl::Status replace(void** entry, void* function) {
+absl::Status replace(void** entry, void* function, const std::vector<Range>& writable_ranges) {
   const auto bytes = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   const std::uintptr_t page = reinterpret_cast<std::uintptr_t>(entry) & ~(bytes - 1);
-  const bool writable = is_writable(page);
+  const bool writable =
+      std::any_of(writable_ranges.begin(), writable_ranges.end(),
+                  [&](const Range& range) { return range.begin <= page && page < range.end; });
   void* const start = reinterpret_cast<void*>(page);
   if (!writable && mprotect(start, bytes, PROT_READ | PROT_WRITE) != 0) return error_of("mprotect");
   __atomic_store_n(entry, function, __ATOMIC_RELEASE);
@@ -98,13 +108,13 @@ absl::Status replace(void** entry, void* function) {
   return absl::OkStatus();
 }
 
-absl::Status make_respect(tf::DataType dtype) {
+absl::Status make_respect(tf::DataType dtype, const std::vector<Range>& writable) {
   const tf::Tensor tried = slice(dtype);
   if (!tried.RefCountIsOne()) return absl::OkStatus();
   tf::TensorBuffer* const buffer = tf::DMAHelper::buffer(const_cast<tf::Tensor*>(&tried));
   void** const table = *reinterpret_cast<void***>(buffer);
   const absl::Status replaced =
-      replace(table + slot_of_owns_memory(), reinterpret_cast<void*>(&owns_as_its_root));
+      replace(table + slot_of_owns_memory(), reinterpret_cast<void*>(&owns_as_its_root), writable);
   if (replaced.ok() && tried.RefCountIsOne()) {
     return absl::InternalError("Farwrite: TensorFlow's slices of " + tf::DataTypeString(dtype) +
                                " do not report the owner of their memory; the plug-in must be "
@@ -116,13 +126,15 @@ absl::Status make_respect(tf::DataType dtype) {
 }  // namespace
 
 absl::Status make_slices_respect_owners() {
+  // Read once: a process with TensorFlow has a thousand ranges.
+  const std::vector<Range> writable = writable_memory();
   // Each type of elements has a class. Others are never a peer's memory.
   for (int number = tf::DataType_MIN; number <= tf::DataType_MAX; ++number) {
     const auto dtype = static_cast<tf::DataType>(number);
     if (!tf::DataType_IsValid(number) || tf::IsRefType(dtype) || !tf::DataTypeCanUseMemcpy(dtype)) {
       continue;
     }
-    const absl::Status status = make_respect(dtype);
+    const absl::Status status = make_respect(dtype, writable);
     if (!status.ok()) return status;
   }
   return absl::OkStatus();

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from farwrite_bench.cluster import plugin
+from farwrite_bench.cluster.forked import ForkedTask
 from farwrite_bench.cluster.process import Task, free_addresses
 from farwrite_bench.cluster.readings import Readings, spent
 from farwrite_bench.cluster.seat import Look, Seat, Threads
@@ -58,7 +58,7 @@ def pair(folder: Path, transport: Transport, environment: dict[str, str]) -> Ite
 
         def start(job: str) -> Task:
             log = folder / f"{job}.log"
-            server = Task(job, "farwrite_bench.cluster.server", environment, log)
+            server = ForkedTask(job, "farwrite_bench.cluster.server", environment, log)
             stack.enter_context(server)
             server.send(Seat(cluster, job, 0, transport, Threads()))
             return server
@@ -77,9 +77,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Task]:
     """A process with stock TensorFlow that runs the steps."""
     folder = tmp_path_factory.mktemp("client")
     plugin.make_ready(folder / "library.log", MODULE)
-    path = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {"PYTHONPATH": os.pathsep.join(path)}
-    with Task("client", "rpc_cases", environment, folder / "client.log") as task:
+    with ForkedTask("client", "rpc_cases", {}, folder / "client.log") as task:
         assert task.receive() == "ready"
         yield task
 
@@ -110,7 +108,7 @@ def servers(
         yield fabric, started
 
 
-@pytest.mark.timeout(240)  # five processes with TensorFlow, on a machine that may be busy
+@pytest.mark.timeout(240)  # TensorFlow twice, on a machine that may be busy
 @pytest.mark.parametrize("case", CASES)
 def test_results_are_those_of_stock(
     servers: tuple[str, Pair], run: Run, expected: dict[str, str], case: str
@@ -154,7 +152,7 @@ def test_a_server_without_its_own_entry_says_so(client: Task, value: str, senten
     assert answer.startswith("InvalidArgumentError") and sentence in answer
 
 
-@pytest.mark.slow  # two starts of TensorFlow
+@pytest.mark.slow
 def test_a_peer_without_an_entry_ends_the_step(tmp_path: Path, run: Run) -> None:
     """Each task knows itself alone."""
     addresses = dict(zip(JOBS, free_addresses(2 * len(JOBS))[: len(JOBS)], strict=True))
@@ -164,7 +162,7 @@ def test_a_peer_without_an_entry_ends_the_step(tmp_path: Path, run: Run) -> None
         def start(job: str) -> Task:
             own = peers(cluster)[PEERS].split(",")[JOBS.index(job)]
             log = tmp_path / f"{job}.log"
-            task = Task(job, "farwrite_bench.cluster.server", {PEERS: own}, log)
+            task = ForkedTask(job, "farwrite_bench.cluster.server", {PEERS: own}, log)
             stack.enter_context(task)
             task.send(Seat(cluster, job, 0, RPC_OVER_FABRIC, Threads()))
             return task
@@ -191,7 +189,7 @@ def test_a_killed_peer_ends_the_step(tmp_path: Path, client: Task, run: Run, fab
     assert re.match(USUAL_ERRORS, answer), answer
 
 
-@pytest.mark.slow  # six starts of TensorFlow
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("fabric", ["shm", "tcp"])
 def test_a_restarted_peer_takes_part_in_a_new_session(
