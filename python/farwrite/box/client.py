@@ -27,7 +27,9 @@ from farwrite.options.table import find_option
 
 
 def connect(endpoint: str, *, timeout: float | None = 30.0, **device: Any) -> Client:
-    """Connect to a box. While no server listens there, `connect` tries again. Ctrl-C ends it.
+    """Connect to a box. While no server listens there, `connect` tries again.
+
+    In the main thread, Ctrl-C interrupts the wait. In another thread only `timeout` ends it.
 
     Parameters
     ----------
