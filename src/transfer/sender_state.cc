@@ -292,7 +292,7 @@ Completion SenderState::offer(std::uint32_t round, bool may_be_eager, const Tens
     return sent;
   }
   offered_.add();
-  if (eager && bytes.size > 0) eager_.add();
+  if (eager) eager_.add();
   if (edge_->record.kind != EdgeKind::kDynamic) offers_no_slot_.add();
   return sent;
 }

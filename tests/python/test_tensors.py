@@ -168,6 +168,23 @@ def test_memory_of_the_device_is_viewed_in_place(pair: Pair) -> None:
     sent.wait(10)
 
 
+@pytest.mark.parametrize("copy", [False, True])
+def test_an_empty_array_is_in_its_offer(pair: Pair, copy: bool) -> None:
+    sender, receiver = _edge(pair, "nothing", copy=copy)
+    sender.send(np.zeros((3, 0), "f4")).wait(10)
+    assert receiver.receive(10).shape == (3, 0)
+    assert (sender.stats().offered, sender.stats().eager) == (1, 1)
+    stats = receiver.stats()
+    assert (stats.offered, stats.eager, stats.aliased, stats.read) == (1, 1, 0, 0)
+    assert stats.allocations == 0
+
+
+def test_an_edge_takes_as_many_slots_as_its_documentation_says(pair: Pair) -> None:
+    sender, receiver = _edge(pair, "many", 1, "u1", slots=1024)
+    assert sender.stats().slots_granted == 1024
+    receiver.close()
+
+
 def test_copying_receivers_own_what_they_receive(pair: Pair) -> None:
     sender, receiver = _edge(pair, "copies", copy=True)
     array = pair.left.allocate((1000,), "f4")
