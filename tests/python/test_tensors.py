@@ -200,9 +200,18 @@ def test_copying_receivers_own_what_they_receive(pair: Pair) -> None:
 
 def test_what_does_not_fit_the_edge_is_refused(pair: Pair) -> None:
     sender, _ = _edge(pair, "picky", (2, 3), "f4")
-    for array in (np.zeros((3, 2), "f4"), np.zeros((2, 3), "f8"), np.zeros((2, 3), ">f4")):
-        with pytest.raises(fw.InvalidArgument, match="picky"):
+    for array, cause in (
+        (
+            np.zeros((3, 2), "f4"),
+            r"shape is \(3, 2\), .* takes \(2, 3\) alone; .* bounded or dynamic",
+        ),
+        (np.zeros((2, 3), "f8"), r'dtype is "<f8" of 8 bytes, .* takes "<f4" of 4 .* as dynamic'),
+        (np.zeros((2, 3), ">f4"), r'dtype is ">f4" of 4 bytes, .* takes "<f4" of 4 bytes alone'),
+        (np.zeros((3, 2), "f8"), r"dtype .* with neither dtype nor shape, as dynamic"),
+    ):
+        with pytest.raises(fw.InvalidArgument, match=cause) as refused:
             sender.send(array)
+        assert '"picky"' in str(refused.value)
     with pytest.raises(fw.InvalidArgument, match="contiguous"):
         sender.send(np.zeros((3, 2), "f4").T)
     with pytest.raises(fw.InvalidArgument, match="Python objects"):
@@ -210,6 +219,8 @@ def test_what_does_not_fit_the_edge_is_refused(pair: Pair) -> None:
     bounded, _ = _edge(pair, "small", dtype="f4", max_bytes=8)
     with pytest.raises(fw.InvalidArgument, match="12 bytes"):
         bounded.send(np.zeros(3, "f4"))
+    with pytest.raises(fw.InvalidArgument, match=r'"<i4" of 4 bytes, .* "<f4" of .* as dynamic'):
+        bounded.send(np.zeros(2, "i4"))
 
 
 def test_a_receiver_says_what_its_kind_needs(pair: Pair) -> None:
