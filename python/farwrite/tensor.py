@@ -11,7 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from farwrite import _farwrite
-from farwrite.arguments import choice, flag, instance, seconds, text, whole_number, word
+from farwrite.arguments import (
+    choice,
+    flag,
+    instance,
+    lane_number,
+    seconds,
+    text,
+    whole_number,
+)
 from farwrite.channel import Channel
 from farwrite.completion import SUCCEEDED, Completion
 from farwrite.doorbell import take_async
@@ -33,6 +41,8 @@ from farwrite.metrics.stats import TensorStats
 EdgeKind = Literal["static", "bounded", "dynamic"]
 Tensor = npt.NDArray[Any] | RegisteredArray | SupportsDLPack | bytes | bytearray | memoryview
 
+# Of an edge: what the core takes.
+_MOST_SLOTS = 1024
 # Seconds that closing a sender waits for the receiver, unless a timeout is given.
 _CLOSING = 10.0
 # Seconds that sending waits for a slot or memory, unless a timeout is given.
@@ -66,8 +76,9 @@ class TensorReceiver(
     max_bytes : int, optional
         Bytes of the largest array, for a bounded edge.
     slots : int
-        Number of slots, which receive the arrays. If no slot is free, the sender offers the array
-        instead. An offer costs a copy or keeps the sender's memory in use.
+        Number of slots, 1 to 1024, which receive the arrays of a static or bounded edge. If no slot
+        is free, the sender offers the array instead. An offer costs a copy or keeps the sender's
+        memory in use.
     lane : int
         The edge's lane, below ``channel.peer.lanes``.
     copy : bool
@@ -113,8 +124,8 @@ class TensorReceiver(
             whole_number(
                 operation, "max_bytes", 0 if max_bytes is None else max_bytes, 0, 2**63 - 1
             ),
-            word(operation, "slots", slots),
-            word(operation, "lane", lane),
+            whole_number(operation, "slots", slots, 0 if chosen == "dynamic" else 1, _MOST_SLOTS),
+            lane_number(operation, lane),
             flag(operation, "copy", copy),
         )
 
@@ -260,8 +271,9 @@ class TensorSender(
 
     Raises
     ------
-    DeadlineExceeded
-        If the peer did not open a receiver of that name in time.
+    DeadlineExceeded, PeerSilent
+        If the peer did not open a receiver of that name in time, or is silent before all slots are
+        open.
     AlreadyExists
         If the edge already has, or had, a sender, and the peer did not open it again in time.
     """

@@ -231,8 +231,11 @@ def test_a_receiver_says_what_its_kind_needs(pair: Pair) -> None:
         ({"kind": "dynamic", "dtype": "f4"}, "takes no dtype"),
         ({"kind": "sparse"}, "sparse"),
         ({"shape": 3, "dtype": "O"}, "Python objects"),
-        ({"shape": 3, "dtype": "f4", "slots": 0}, "slots"),
-        ({"shape": 3, "dtype": "f4", "slots": -1}, "slots"),
+        ({"shape": 3, "dtype": "f4", "slots": 0}, "slots 0 .* from 1 to 1024"),
+        ({"shape": 3, "dtype": "f4", "slots": -1}, "slots -1 .* from 1 to 1024"),
+        ({"shape": 3, "dtype": "f4", "slots": 1025}, "slots 1025 .* from 1 to 1024"),
+        ({"lane": -1}, r"lane -1 .* from 0 to channel.peer.lanes - 1"),
+        ({"lane": 7}, "lane 7 of 1; open both devices with more lanes"),
     ):
         with pytest.raises(fw.InvalidArgument, match=missing):
             fw.TensorReceiver(pair.far, "wrong", **options)
