@@ -38,7 +38,6 @@ from farwrite.notification import Notification, Notifications, ended_in_good_ord
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-
 _LOOK_UP = "get one from Channel.lookup or Channel.open"
 Payload = npt.NDArray[Any] | RegisteredArray | SupportsDLPack | bytes | bytearray | memoryview
 
@@ -137,6 +136,8 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
             If the name is empty, or has more than 255 bytes.
         ProtocolError
             If the publisher did not describe an array; use `lookup_bytes` for plain bytes.
+        PeerSilent, DeadlineExceeded
+            If the peer did not answer in time, for example because it was stopped.
         """
         region = self._lookup(name, timeout)
         shape, dtype = parse(region.description(), region.size(), name)
@@ -184,6 +185,8 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
             If the descriptor belongs to an earlier start of the peer.
         NotFound, PermissionDenied
             If the region does not exist, or this channel may not open it.
+        PeerSilent, DeadlineExceeded
+            If the peer did not answer in time, for example because it was stopped.
         InvalidArgument
             If `shape` and `dtype` need more bytes than the region has.
         """
