@@ -342,9 +342,13 @@ class Device(Closing, elsewhere="open a Device in the other process"):
             If a handler calls it.
         """
         limit = seconds("close", timeout)
-        self._closed = True
+        closed, self._closed = self._closed, True
         stop_serving(self._native)
-        self._native.close(limit)
+        try:
+            self._native.close(limit)
+        except FailedPrecondition:  # called in a handler: nothing is closed
+            self._closed = closed
+            raise
 
     def __repr__(self) -> str:
-        return f"<Device at {self.endpoint}>"
+        return f"<Device at {self.endpoint}{', closed' if self._closed else ''}>"

@@ -247,7 +247,7 @@ class TensorReceiver(
         self._native.close(limit)
 
     def __repr__(self) -> str:
-        return f"<TensorReceiver '{self._name}', {self._kind}>"
+        return f"<TensorReceiver '{self._name}', {self._kind}{', closed' if self._closed else ''}>"
 
 
 class TensorSender(
@@ -291,6 +291,7 @@ class TensorSender(
         # Of the last array that was sent: arrays of one dtype need no new look at it.
         # Dtype and text in one tuple, so that threads never see parts of two.
         self._last_sent: tuple[np.dtype[Any] | None, str] = (None, "")
+        self._closed = False
 
     @property
     def name(self) -> str:
@@ -387,7 +388,9 @@ class TensorSender(
         PeerDead
             If the peer died before it took everything.
         """
-        self._native.close(seconds("close", timeout))
+        limit = seconds("close", timeout)
+        self._closed = True
+        self._native.close(limit)
 
     def abandon(self) -> None:
         """End the stream before its end, without waiting.
@@ -395,6 +398,7 @@ class TensorSender(
         The receiver gets `Unavailable` in place of the end, so the stream does not look complete.
         No effect after `close`.
         """
+        self._closed = True
         self._native.abandon()
 
     def __exit__(
@@ -431,7 +435,7 @@ class TensorSender(
         return True
 
     def __repr__(self) -> str:
-        return f"<TensorSender '{self._name}', {self.kind}>"
+        return f"<TensorSender '{self._name}', {self.kind}{', closed' if self._closed else ''}>"
 
 
 def _checked_static(operation: str, shape: Shape, element: np.dtype[Any] | None) -> tuple[int, ...]:

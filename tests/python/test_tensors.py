@@ -259,6 +259,8 @@ def test_iterating_ends_when_the_sender_closes(pair: Pair) -> None:
     with receiver:
         pass
     assert receiver.closed
+    assert repr(receiver) == "<TensorReceiver 'stream', static, closed>"
+    assert repr(sender) == "<TensorSender 'stream', static, closed>"
     with pytest.raises(fw.Cancelled):
         receiver.receive(10)
     with pytest.raises(fw.Cancelled):

@@ -265,7 +265,7 @@ class Server(
         self._native.close(limit, snapshot)
 
     def __repr__(self) -> str:
-        return f"<Server of a box at {self.endpoint}>"
+        return f"<Server of a box at {self.endpoint}{', closed' if self._closed else ''}>"
 
 
 _SHARED = ("token", "fabrics", "encrypt")
