@@ -81,6 +81,23 @@ def word(operation: str, name: str, value: SupportsIndex) -> int:
     return number
 
 
+def lane_number(operation: str, lane: SupportsIndex) -> int:
+    """Turn a lane into an int. The core refuses one that the channel does not have.
+
+    Raises
+    ------
+    InvalidArgument
+        If `lane` is not a whole number, or no channel can have it.
+    """
+    number = lane if type(lane) is int else index(operation, "lane", lane)
+    if not 0 <= number < 2**32:
+        raise InvalidArgument(
+            f"{operation}: lane {shown(number)} is out of range; give a number from 0 to"
+            " channel.peer.lanes - 1"
+        )
+    return number
+
+
 def seconds(operation: str, timeout: float | None) -> float | None:
     """Check a timeout: 0 or more seconds, or None to wait for ever.
 

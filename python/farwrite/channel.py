@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from farwrite import _farwrite
-from farwrite.arguments import function, instance, seconds, shown, text, word
+from farwrite.arguments import function, instance, lane_number, seconds, shown, text, word
 from farwrite.completion import SUCCEEDED, Completion
 from farwrite.doorbell import Doorbell, forget_closed_loops, take_async
 from farwrite.errors import Cancelled, FailedPrecondition, InvalidArgument, OutOfRange, Unavailable
@@ -37,7 +37,6 @@ from farwrite.notification import Notification, Notifications, ended_in_good_ord
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
-
 
 _LOOK_UP = "get one from Channel.lookup or Channel.open"
 Payload = npt.NDArray[Any] | RegisteredArray | SupportsDLPack | bytes | bytearray | memoryview
@@ -137,6 +136,8 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
             If the name is empty, or has more than 255 bytes.
         ProtocolError
             If the publisher did not describe an array; use `lookup_bytes` for plain bytes.
+        PeerSilent, DeadlineExceeded
+            If the peer did not answer in time, for example because it was stopped.
         """
         region = self._lookup(name, timeout)
         shape, dtype = parse(region.description(), region.size(), name)
@@ -184,6 +185,8 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
             If the descriptor belongs to an earlier start of the peer.
         NotFound, PermissionDenied
             If the region does not exist, or this channel may not open it.
+        PeerSilent, DeadlineExceeded
+            If the peer did not answer in time, for example because it was stopped.
         InvalidArgument
             If `shape` and `dtype` need more bytes than the region has.
         """
@@ -257,7 +260,7 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
         start = byte_offset("write", array, target, offset)
         tag = None if notify is None else word("write", "notify", notify)
         native = self._native.write(
-            as_buffer(array), region, start, tag, word("write", "lane", lane)
+            as_buffer(array), region, start, tag, lane_number("write", lane)
         )
         return Completion(native, self)
 
@@ -298,7 +301,7 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
             return SUCCEEDED if posted is True else Completion(posted, self)
         array = as_destination("read", out)
         start = byte_offset("read", array, source, offset)
-        native = self._native.read(as_buffer(array), region, start, word("read", "lane", lane))
+        native = self._native.read(as_buffer(array), region, start, lane_number("read", lane))
         return Completion(native, self)
 
     def flush(self) -> Completion:
@@ -314,7 +317,7 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
         """Raise a 32-bit tag at the peer, after the earlier notifications of the lane."""
         if (posted := self._native.notify_plain(tag, lane)) is not None:
             return SUCCEEDED if posted is True else Completion(posted, self)
-        native = self._native.notify(word("notify", "tag", tag), word("notify", "lane", lane))
+        native = self._native.notify(word("notify", "tag", tag), lane_number("notify", lane))
         return Completion(native, self)
 
     def send(
@@ -339,7 +342,7 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
                 f" {self.max_message_bytes} bytes; write() them into an array of the peer"
             )
         native = self._native.send(
-            as_buffer(array), word("send", "tag", tag), word("send", "lane", lane)
+            as_buffer(array), word("send", "tag", tag), lane_number("send", lane)
         )
         return Completion(native, self)
 

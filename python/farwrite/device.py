@@ -137,10 +137,11 @@ class Device(Closing, elsewhere="open a Device in the other process"):
         return self._native.epoch()
 
     def connect(self, endpoint: str, timeout: float | None = 10.0) -> Channel:
-        """Open a channel to the device at `endpoint`. Ctrl-C interrupts the wait.
+        """Open a channel to the device at `endpoint`.
 
         While no device listens there, `connect` tries again until `timeout`. Every call opens a new
-        channel.
+        channel. In the main thread, Ctrl-C interrupts the wait; in another thread, `close` of the
+        device does.
 
         Parameters
         ----------
@@ -162,7 +163,10 @@ class Device(Closing, elsewhere="open a Device in the other process"):
         return Channel(native, self._native)
 
     def accept(self, timeout: float | None = None) -> Channel:
-        """Wait for the next channel that a peer opens to this device. Ctrl-C interrupts the wait.
+        """Wait for the next channel that a peer opens to this device.
+
+        In the main thread, Ctrl-C interrupts the wait; in another thread, `close` of the device
+        does. Without either, and without a timeout, a program waits for that thread at its end.
 
         Parameters
         ----------
@@ -338,9 +342,13 @@ class Device(Closing, elsewhere="open a Device in the other process"):
             If a handler calls it.
         """
         limit = seconds("close", timeout)
-        self._closed = True
+        closed, self._closed = self._closed, True
         stop_serving(self._native)
-        self._native.close(limit)
+        try:
+            self._native.close(limit)
+        except FailedPrecondition:  # called in a handler: nothing is closed
+            self._closed = closed
+            raise
 
     def __repr__(self) -> str:
-        return f"<Device at {self.endpoint}>"
+        return f"<Device at {self.endpoint}{', closed' if self._closed else ''}>"

@@ -11,7 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from farwrite import _farwrite
-from farwrite.arguments import choice, flag, instance, seconds, text, whole_number, word
+from farwrite.arguments import (
+    choice,
+    flag,
+    instance,
+    lane_number,
+    seconds,
+    text,
+    whole_number,
+)
 from farwrite.channel import Channel
 from farwrite.completion import SUCCEEDED, Completion
 from farwrite.doorbell import take_async
@@ -33,6 +41,8 @@ from farwrite.metrics.stats import TensorStats
 EdgeKind = Literal["static", "bounded", "dynamic"]
 Tensor = npt.NDArray[Any] | RegisteredArray | SupportsDLPack | bytes | bytearray | memoryview
 
+# Of an edge: what the core takes.
+_MOST_SLOTS = 1024
 # Seconds that closing a sender waits for the receiver, unless a timeout is given.
 _CLOSING = 10.0
 # Seconds that sending waits for a slot or memory, unless a timeout is given.
@@ -66,8 +76,9 @@ class TensorReceiver(
     max_bytes : int, optional
         Bytes of the largest array, for a bounded edge.
     slots : int
-        Number of slots, which receive the arrays. If no slot is free, the sender offers the array
-        instead. An offer costs a copy or keeps the sender's memory in use.
+        Number of slots, 1 to 1024, which receive the arrays of a static or bounded edge. If no slot
+        is free, the sender offers the array instead. An offer costs a copy or keeps the sender's
+        memory in use.
     lane : int
         The edge's lane, below ``channel.peer.lanes``.
     copy : bool
@@ -113,8 +124,8 @@ class TensorReceiver(
             whole_number(
                 operation, "max_bytes", 0 if max_bytes is None else max_bytes, 0, 2**63 - 1
             ),
-            word(operation, "slots", slots),
-            word(operation, "lane", lane),
+            whole_number(operation, "slots", slots, 0 if chosen == "dynamic" else 1, _MOST_SLOTS),
+            lane_number(operation, lane),
             flag(operation, "copy", copy),
         )
 
@@ -236,7 +247,7 @@ class TensorReceiver(
         self._native.close(limit)
 
     def __repr__(self) -> str:
-        return f"<TensorReceiver '{self._name}', {self._kind}>"
+        return f"<TensorReceiver '{self._name}', {self._kind}{', closed' if self._closed else ''}>"
 
 
 class TensorSender(
@@ -260,8 +271,9 @@ class TensorSender(
 
     Raises
     ------
-    DeadlineExceeded
-        If the peer did not open a receiver of that name in time.
+    DeadlineExceeded, PeerSilent
+        If the peer did not open a receiver of that name in time, or is silent before all slots are
+        open.
     AlreadyExists
         If the edge already has, or had, a sender, and the peer did not open it again in time.
     """
@@ -279,6 +291,7 @@ class TensorSender(
         # Of the last array that was sent: arrays of one dtype need no new look at it.
         # Dtype and text in one tuple, so that threads never see parts of two.
         self._last_sent: tuple[np.dtype[Any] | None, str] = (None, "")
+        self._closed = False
 
     @property
     def name(self) -> str:
@@ -375,7 +388,9 @@ class TensorSender(
         PeerDead
             If the peer died before it took everything.
         """
-        self._native.close(seconds("close", timeout))
+        limit = seconds("close", timeout)
+        self._closed = True
+        self._native.close(limit)
 
     def abandon(self) -> None:
         """End the stream before its end, without waiting.
@@ -383,6 +398,7 @@ class TensorSender(
         The receiver gets `Unavailable` in place of the end, so the stream does not look complete.
         No effect after `close`.
         """
+        self._closed = True
         self._native.abandon()
 
     def __exit__(
@@ -419,7 +435,7 @@ class TensorSender(
         return True
 
     def __repr__(self) -> str:
-        return f"<TensorSender '{self._name}', {self.kind}>"
+        return f"<TensorSender '{self._name}', {self.kind}{', closed' if self._closed else ''}>"
 
 
 def _checked_static(operation: str, shape: Shape, element: np.dtype[Any] | None) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ namespace {
 
 constexpr int kSealFutureWrite = 0x0010;  // Linux 5.1; older C libraries do not name it
 constexpr unsigned kMemfd2MiBPages = 21U << 26;
+constexpr const char* kHugePageRemedy = "raise vm.nr_hugepages, or turn explicit huge pages off";
 
 std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
   return (bytes + unit - 1) / unit * unit;
@@ -63,8 +64,7 @@ Result<FileMapping> open_and_map(const SegmentOptions& options, std::uint64_t by
   memory.fd.reset(::memfd_create(options.name.c_str(), flags));
   if (!memory.fd.valid()) {
     return failure(options, "memfd_create(2)",
-                   explicit_huge ? "raise vm.nr_hugepages, or turn explicit huge pages off"
-                                 : "raise `ulimit -n`");
+                   explicit_huge ? kHugePageRemedy : "raise `ulimit -n`");
   }
   if (::ftruncate(memory.fd.get(), static_cast<off_t>(bytes)) != 0) {
     return failure(options, "ftruncate(2)", "ask for a smaller segment, or raise `ulimit -f`");
@@ -74,9 +74,9 @@ Result<FileMapping> open_and_map(const SegmentOptions& options, std::uint64_t by
   memory.place = std::move(place).value();
   if (::mmap(memory.place->base(), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
              memory.fd.get(), 0) == MAP_FAILED) {
-    return failure(options, "mmap(2)",
-                   explicit_huge ? "raise vm.nr_hugepages"
-                                 : "free memory, or raise `ulimit -v` and vm.max_map_count");
+    return failure(
+        options, "mmap(2)",
+        explicit_huge ? kHugePageRemedy : "free memory, or raise `ulimit -v` and vm.max_map_count");
   }
   return memory;
 }

@@ -147,13 +147,16 @@ Result<ReceivedTensor> DynamicSlot::finish(std::chrono::nanoseconds timeout) {
     received->arrival = Arrival::kRead;
     received->data = memory_.data;
     received->memory = std::move(memory_.owner);
+  } else if (offer_.bytes == 0) {  // its offer is all of it
+    received->arrival = Arrival::kEager;
+    received->data = nowhere();
   } else if (offer_.eager.size > 0) {
     received->arrival = Arrival::kEager;
     received->data = memory_.data;
     received->memory = std::move(memory_.owner);
   } else {
     received->arrival = Arrival::kAliased;
-    received->data = offer_.bytes == 0 ? nowhere() : alias_.data();
+    received->data = alias_.data();
     received->alias = std::move(alias_);
   }
   lent_ = RemoteRegion();  // a read tensor needs the lease no longer; an alias holds it itself

@@ -182,7 +182,7 @@ TensorStats ReceiverState::stats() const {
   stats.aliased = aliased_.value();
   stats.read = read_.value();
   stats.eager = eager_.value();
-  stats.allocations = allocations_ + read_allocations_.value() + stats.eager;
+  stats.allocations = allocations_ + read_allocations_.value() + eager_allocations_.value();
   stats.registrations = registrations - registrations_before_;
   stats.requests = read_allocations_.value();
   stats.dropped_stale = slots.counts.stale;

@@ -253,7 +253,7 @@ Result<ReceivedTensor> ReceiverState::resolve(Item item, core::Deadline deadline
   }
   Result<ReceivedTensor> received = started.ok() ? item.offer->finish(deadline.remaining())
                                                  : Result<ReceivedTensor>(started.status());
-  if (received.ok()) count(received->arrival());
+  if (received.ok()) count(*received);
   const core::Lock lock(port_->mutex());
   resolving_.erase(item.sequence);
   const StatusCode code = received.status().code();
@@ -267,8 +267,8 @@ Result<ReceivedTensor> ReceiverState::resolve(Item item, core::Deadline deadline
   return received;
 }
 
-void ReceiverState::count(Arrival arrival) {
-  switch (arrival) {
+void ReceiverState::count(const ReceivedTensor& received) {
+  switch (received.arrival()) {
     case Arrival::kPushed:
       break;  // its slot is counted
     case Arrival::kAliased:
@@ -276,6 +276,7 @@ void ReceiverState::count(Arrival arrival) {
     case Arrival::kRead:
       return read_.add();
     case Arrival::kEager:
+      if (received.size() > 0) eager_allocations_.add();
       return eager_.add();
   }
 }

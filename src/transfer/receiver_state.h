@@ -71,7 +71,7 @@ class ReceiverState : public std::enable_shared_from_this<ReceiverState> {
   Status broke_off_after(std::uint64_t count, const Status& reason) const;
   // Every tensor up to this one was received or dropped.
   std::uint64_t taken() const FW_REQUIRES(port_->mutex());
-  void count(Arrival arrival);
+  void count(const ReceivedTensor& received);
   void put_back(Item item) FW_REQUIRES(port_->mutex());  // in its place
   // Sends the sender that number, as long as no other tensor waits here or it is far behind.
   void report_taken() FW_REQUIRES(port_->mutex());
@@ -108,7 +108,7 @@ class ReceiverState : public std::enable_shared_from_this<ReceiverState> {
   std::uint64_t offered_ FW_GUARDED_BY(port_->mutex()) = 0;
   std::uint64_t allocations_ = 0;
 
-  core::Counter aliased_, read_, eager_, read_allocations_;
+  core::Counter aliased_, read_, eager_, eager_allocations_, read_allocations_;
 };
 
 }  // namespace farwrite::transfer

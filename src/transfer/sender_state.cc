@@ -42,6 +42,15 @@ std::string shown(const std::vector<std::uint64_t>& dims) {
   return "(" + text + ")";
 }
 
+// "\"<f4\" of 4 bytes". The peer's text may have any length.
+std::string shown_type(const TensorSpec& spec) {
+  constexpr std::size_t kLongest = 80;
+  std::string text = spec.dtype;
+  if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
+  return "\"" + text + "\" of " + std::to_string(spec.item_bytes) +
+         (spec.item_bytes == 1 ? " byte" : " bytes");
+}
+
 bool failed(const Completion& completion) { return completion.done() && !completion.wait().ok(); }
 
 }  // namespace
@@ -101,14 +110,21 @@ Status SenderState::claim(core::Deadline deadline) {
                          "let the receiver open the edge again, or use another name");
   }
   if (waited.code() == StatusCode::kDeadlineExceeded) {
-    return Status::error(StatusCode::kDeadlineExceeded,
-                         {kOpenSender, channel_.peer().endpoint.to_string()},
-                         "the peer has opened no receiver named \"" + name_ + "\" in time",
-                         "wait longer, or check that both sides use the same name");
+    return late(kOpenSender, "the peer has opened no receiver named \"" + name_ + "\" in time",
+                "wait longer, or check that both sides use the same name");
   }
   FARWRITE_RETURN_IF_ERROR(waited);
   key_ = key_of(edge_->record.edge);
   return Status();
+}
+
+Status SenderState::late(std::string_view operation, const std::string& cause,
+                         std::string_view remedy) const {
+  const bool silent = channel_.peer_state() == PeerState::kSilent;
+  return Status::error(
+      StatusCode::kDeadlineExceeded, {operation, channel_.peer_name()},
+      silent ? "the peer is silent, and " + cause : cause,
+      silent ? "check that the peer is running and not stopped, or allow more time" : remedy);
 }
 
 Status SenderState::check(const TensorSpec& spec, ByteView bytes) const {
@@ -121,18 +137,17 @@ Status SenderState::check(const TensorSpec& spec, ByteView bytes) const {
                  "give the bytes of the whole tensor");
   }
   const EdgeRecord& edge = edge_->record;
-  if (edge.kind == EdgeKind::kStatic && spec != edge.spec) {
-    const bool same_shape = spec.dims == edge.spec.dims;
-    return unfit(same_shape
-                     ? "its dtype is not the one that the receiver of \"" + name_ + "\" takes"
-                     : "its shape is " + shown(spec.dims) + ", and the receiver of \"" + name_ +
-                           "\" takes " + shown(edge.spec.dims) + " alone",
-                 "send that, or let the receiver open without a shape, as bounded or dynamic");
-  }
-  if (edge.kind != EdgeKind::kBounded) return Status();
+  if (edge.kind == EdgeKind::kDynamic) return Status();
   if (spec.dtype != edge.spec.dtype || spec.item_bytes != edge.spec.item_bytes) {
-    return unfit("its dtype is not the one that the receiver of \"" + name_ + "\" takes",
-                 "send that, or let the receiver open without a dtype, as dynamic");
+    return unfit("its dtype is " + shown_type(spec) + ", and the receiver of \"" + name_ +
+                     "\" takes " + shown_type(edge.spec) + " alone",
+                 "send that, or let the receiver open with neither dtype nor shape, as dynamic");
+  }
+  if (edge.kind == EdgeKind::kStatic) {
+    if (spec.dims == edge.spec.dims) return Status();
+    return unfit("its shape is " + shown(spec.dims) + ", and the receiver of \"" + name_ +
+                     "\" takes " + shown(edge.spec.dims) + " alone",
+                 "send that, or let the receiver open without a shape, as bounded or dynamic");
   }
   if (bytes.size > edge.max_bytes) {
     return unfit(std::to_string(bytes.size) + " bytes are more than the " +
@@ -165,8 +180,8 @@ Completion SenderState::send(const TensorSpec& spec, ByteView bytes,
     const bool refused = failed(sent) && sent.wait().code() == StatusCode::kResourceExhausted;
     if (!refused || timeout.count() <= 0 || (hopeless && !attempt.hopeful)) return sent;
     if (deadline.expired()) {
-      return Completion(Status::error(
-          StatusCode::kDeadlineExceeded, {kSend, channel_.peer_name()},
+      return Completion(late(
+          kSend,
           "the receiver of \"" + name_ + "\" gave nothing back in time: " + sent.wait().message(),
           "or wait longer"));
     }
@@ -292,7 +307,7 @@ Completion SenderState::offer(std::uint32_t round, bool may_be_eager, const Tens
     return sent;
   }
   offered_.add();
-  if (eager && bytes.size > 0) eager_.add();
+  if (eager) eager_.add();
   if (edge_->record.kind != EdgeKind::kDynamic) offers_no_slot_.add();
   return sent;
 }
@@ -420,9 +435,8 @@ Status SenderState::close(std::chrono::nanoseconds timeout) {
   const std::string took = "the receiver of \"" + name_ + "\" took " + std::to_string(taken) +
                            " of " + std::to_string(last) + " tensors";
   if (waited.code() == StatusCode::kDeadlineExceeded) {
-    return Status::error(StatusCode::kDeadlineExceeded, {kClose, channel_.peer_name()},
-                         took + " in time",
-                         "let it receive the others, and call close() again or wait longer");
+    return late(kClose, took + " in time",
+                "let it receive the others, and call close() again or wait longer");
   }
   {
     const core::Lock sending(sending_);

@@ -38,6 +38,8 @@ class SenderState {
   Status claim(core::Deadline deadline);
   Status check(const TensorSpec& spec, ByteView bytes) const;
   Status over() const FW_REQUIRES(port_->mutex());
+  // kDeadlineExceeded. If the peer is silent, the sentence has that as the cause, and its remedy.
+  Status late(std::string_view operation, const std::string& cause, std::string_view remedy) const;
   // Sends the end mark, once. Returns the number of the last tensor.
   std::uint64_t end_stream(bool abandoned);
 

@@ -39,7 +39,9 @@ def test_numpy_sees_it_without_a_copy(device: fw.Device) -> None:
     viewed[0, 0] = 5
     assert registered.array[0, 0] == 5
     assert len(registered) == 2
-    assert "float32" in repr(registered)
+    assert repr(registered) == "<RegisteredArray float32 (2, 3), peers may read>"
+    registered.close()
+    assert repr(registered) == "<RegisteredArray float32 (2, 3), closed to peers>"
 
 
 def test_a_conversion_copies_only_when_asked(device: fw.Device) -> None:

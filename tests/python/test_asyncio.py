@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -214,3 +217,44 @@ def test_raises_when_the_peer_dies_after_what_had_arrived(link: Link) -> None:
     with pytest.raises(fw.PeerDead):
         run(take())
     assert tags == [5]
+
+
+INTERRUPTED = """
+import asyncio
+import farwrite as fw
+
+async def main():
+    with fw.Device() as device, fw.Device() as other:
+        channel, far = other.connect(device.endpoint), device.accept()
+        with fw.box.serve() as server, server.connect() as client:
+            print("ready", flush=True)
+            await asyncio.to_thread(CALL)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "device.accept",
+        "device.connect, '127.0.0.1:1', None",
+        "channel.lookup, 'absent', None",
+        "fw.TensorSender, channel, 'absent', None",
+        "client.attach, 'absent', None",
+        "client.subscribe, 'absent', None",
+    ],
+)
+def test_a_call_in_a_thread_ends_with_the_with_block_that_ctrl_c_ends(call: str) -> None:
+    program = [sys.executable, "-c", INTERRUPTED.replace("CALL", call)]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.3)  # until the call waits
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=20)
+        finally:
+            process.kill()
+    assert process.returncode == -signal.SIGINT

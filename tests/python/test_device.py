@@ -24,7 +24,9 @@ def test_listens_on_a_free_port_by_default(device: fw.Device) -> None:
     host, _, port = device.endpoint.rpartition(":")
     assert host == "127.0.0.1"
     assert int(port) > 0
-    assert device.endpoint in repr(device)
+    assert repr(device) == f"<Device at {device.endpoint}>"
+    device.close()
+    assert repr(device) == f"<Device at {device.endpoint}, closed>"
 
 
 def test_listens_on_the_port_it_was_given(device: fw.Device) -> None:

@@ -216,6 +216,31 @@ def test_a_stopped_peer_is_silent_and_comes_back(make_link: Callable[..., Link])
     assert link.channel.stats().silences >= 1
 
 
+def test_waits_for_a_silent_peers_tensors_say_that_it_is_silent(
+    make_link: Callable[..., Link],
+) -> None:
+    link = make_link(detection_time=0.3)
+    link.peer.run(_receive, "taken")
+    sender = fw.TensorSender(link.channel, "taken", timeout=20)
+    with link.peer.stopped():
+        _eventually(lambda: link.channel.peer_state is fw.PeerState.SILENT)
+        sender.send(np.zeros(3))
+        for call, cause in (
+            (lambda: fw.TensorSender(link.channel, "absent", 0.1), "no receiver named"),
+            (lambda: sender.close(0.1), "took 0 of 1 tensors in time"),
+        ):
+            says = f"the peer is silent, and .*{cause}.*; check that the peer is running"
+            with pytest.raises(fw.DeadlineExceeded, match=says):
+                call()
+        for ask in (link.channel.lookup, link.channel.lookup_bytes):
+            with pytest.raises(fw.PeerSilent):
+                ask("absent", timeout=0.1)
+
+
+def _receive(state: PeerState, name: str) -> None:
+    state.kept[name] = fw.TensorReceiver(state.channel, name)
+
+
 def _write_until_refused(state: PeerState, name: str) -> str:
     source = np.zeros(state.kept[name].shape, "uint8")
     try:

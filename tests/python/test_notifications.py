@@ -169,3 +169,5 @@ def test_a_channel_describes_itself(pair: Pair) -> None:
     assert pair.near.peer_state is fw.PeerState.ALIVE
     assert pair.right.endpoint in repr(pair.near)
     assert "shm" in repr(pair.near)
+    pair.near.close()
+    assert repr(pair.near).endswith(" over shm, closed>")

@@ -24,6 +24,7 @@ def test_registered_memory_serves_transfers(pair: Pair) -> None:
         assert inbox.array.tolist() == batch.tolist()
     assert registration.nbytes == 0
     assert not registration.has_effect
+    assert repr(registration) == "<MemoryRegistration of 0 bytes, released>"
     registration.release()
     assert pair.left.stats().adapters.live == 0
 

@@ -168,6 +168,23 @@ def test_memory_of_the_device_is_viewed_in_place(pair: Pair) -> None:
     sent.wait(10)
 
 
+@pytest.mark.parametrize("copy", [False, True])
+def test_an_empty_array_is_in_its_offer(pair: Pair, copy: bool) -> None:
+    sender, receiver = _edge(pair, "nothing", copy=copy)
+    sender.send(np.zeros((3, 0), "f4")).wait(10)
+    assert receiver.receive(10).shape == (3, 0)
+    assert (sender.stats().offered, sender.stats().eager) == (1, 1)
+    stats = receiver.stats()
+    assert (stats.offered, stats.eager, stats.aliased, stats.read) == (1, 1, 0, 0)
+    assert stats.allocations == 0
+
+
+def test_an_edge_takes_as_many_slots_as_its_documentation_says(pair: Pair) -> None:
+    sender, receiver = _edge(pair, "many", 1, "u1", slots=1024)
+    assert sender.stats().slots_granted == 1024
+    receiver.close()
+
+
 def test_copying_receivers_own_what_they_receive(pair: Pair) -> None:
     sender, receiver = _edge(pair, "copies", copy=True)
     array = pair.left.allocate((1000,), "f4")
@@ -183,9 +200,18 @@ def test_copying_receivers_own_what_they_receive(pair: Pair) -> None:
 
 def test_what_does_not_fit_the_edge_is_refused(pair: Pair) -> None:
     sender, _ = _edge(pair, "picky", (2, 3), "f4")
-    for array in (np.zeros((3, 2), "f4"), np.zeros((2, 3), "f8"), np.zeros((2, 3), ">f4")):
-        with pytest.raises(fw.InvalidArgument, match="picky"):
+    for array, cause in (
+        (
+            np.zeros((3, 2), "f4"),
+            r"shape is \(3, 2\), .* takes \(2, 3\) alone; .* bounded or dynamic",
+        ),
+        (np.zeros((2, 3), "f8"), r'dtype is "<f8" of 8 bytes, .* takes "<f4" of 4 .* as dynamic'),
+        (np.zeros((2, 3), ">f4"), r'dtype is ">f4" of 4 bytes, .* takes "<f4" of 4 bytes alone'),
+        (np.zeros((3, 2), "f8"), r"dtype .* with neither dtype nor shape, as dynamic"),
+    ):
+        with pytest.raises(fw.InvalidArgument, match=cause) as refused:
             sender.send(array)
+        assert '"picky"' in str(refused.value)
     with pytest.raises(fw.InvalidArgument, match="contiguous"):
         sender.send(np.zeros((3, 2), "f4").T)
     with pytest.raises(fw.InvalidArgument, match="Python objects"):
@@ -193,6 +219,8 @@ def test_what_does_not_fit_the_edge_is_refused(pair: Pair) -> None:
     bounded, _ = _edge(pair, "small", dtype="f4", max_bytes=8)
     with pytest.raises(fw.InvalidArgument, match="12 bytes"):
         bounded.send(np.zeros(3, "f4"))
+    with pytest.raises(fw.InvalidArgument, match=r'"<i4" of 4 bytes, .* "<f4" of .* as dynamic'):
+        bounded.send(np.zeros(2, "i4"))
 
 
 def test_a_receiver_says_what_its_kind_needs(pair: Pair) -> None:
@@ -203,8 +231,11 @@ def test_a_receiver_says_what_its_kind_needs(pair: Pair) -> None:
         ({"kind": "dynamic", "dtype": "f4"}, "takes no dtype"),
         ({"kind": "sparse"}, "sparse"),
         ({"shape": 3, "dtype": "O"}, "Python objects"),
-        ({"shape": 3, "dtype": "f4", "slots": 0}, "slots"),
-        ({"shape": 3, "dtype": "f4", "slots": -1}, "slots"),
+        ({"shape": 3, "dtype": "f4", "slots": 0}, "slots 0 .* from 1 to 1024"),
+        ({"shape": 3, "dtype": "f4", "slots": -1}, "slots -1 .* from 1 to 1024"),
+        ({"shape": 3, "dtype": "f4", "slots": 1025}, "slots 1025 .* from 1 to 1024"),
+        ({"lane": -1}, r"lane -1 .* from 0 to channel.peer.lanes - 1"),
+        ({"lane": 7}, "lane 7 of 1; open both devices with more lanes"),
     ):
         with pytest.raises(fw.InvalidArgument, match=missing):
             fw.TensorReceiver(pair.far, "wrong", **options)
@@ -228,6 +259,8 @@ def test_iterating_ends_when_the_sender_closes(pair: Pair) -> None:
     with receiver:
         pass
     assert receiver.closed
+    assert repr(receiver) == "<TensorReceiver 'stream', static, closed>"
+    assert repr(sender) == "<TensorSender 'stream', static, closed>"
     with pytest.raises(fw.Cancelled):
         receiver.receive(10)
     with pytest.raises(fw.Cancelled):

@@ -16,7 +16,7 @@ from farwrite.box.segment import Segment, SegmentInfo
 from farwrite.box.stats import ClientStats
 from farwrite.box.subscriber import Subscriber
 from farwrite.box.updates import Watch
-from farwrite.errors import InvalidArgument, ProtocolError
+from farwrite.errors import FailedPrecondition, InvalidArgument, ProtocolError
 from farwrite.lifetime.at_exit import close_at_exit
 from farwrite.lifetime.closing import Closing
 from farwrite.memory.array import RegisteredArray
@@ -27,7 +27,9 @@ from farwrite.options.table import find_option
 
 
 def connect(endpoint: str, *, timeout: float | None = 30.0, **device: Any) -> Client:
-    """Connect to a box. While no server listens there, `connect` tries again. Ctrl-C ends it.
+    """Connect to a box. While no server listens there, `connect` tries again.
+
+    In the main thread, Ctrl-C interrupts the wait. In another thread only `timeout` ends it.
 
     Parameters
     ----------
@@ -102,6 +104,7 @@ class Client(Closing, elsewhere="connect in the other process: farwrite.box.conn
     ) -> None:
         self._native = native
         self._server = server  # after the client, which so goes first
+        self._closed = False
         self.timeout = timeout  # of a segment's calls without one of their own; internal
         self.watches: set[Watch] = set()  # the open ones of all segments; internal
 
@@ -374,10 +377,17 @@ class Client(Closing, elsewhere="connect in the other process: farwrite.box.conn
         timeout : float or None
             Seconds to wait for the server to settle; None waits for ever.
         """
-        self._native.close(seconds("close", timeout))
+        limit = seconds("close", timeout)
+        closed, self._closed = self._closed, True
+        try:
+            self._native.close(limit)
+        except FailedPrecondition:  # called in a callback of this client: nothing is closed
+            self._closed = closed
+            raise
 
     def __repr__(self) -> str:
-        return f"<Client of the box at {self.server.endpoint}>"
+        state = ", closed" if self._closed else ""
+        return f"<Client of the box at {self.server.endpoint}{state}>"
 
 
 def _at_free_ports(device: dict[str, Any]) -> dict[str, Any]:

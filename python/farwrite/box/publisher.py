@@ -316,4 +316,4 @@ class Publisher(Closing, elsewhere="open one in the other process: client.publis
             self._mark.free()
 
     def __repr__(self) -> str:
-        return f"<Publisher of '{self._name}'>"
+        return f"<Publisher of '{self._name}'{', closed' if self._closed else ''}>"

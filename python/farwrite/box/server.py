@@ -188,8 +188,11 @@ class Server(
         ------
         FailedPrecondition
             If the server has no folder for snapshots.
-        ResourceExhausted, Unavailable
-            If the disk is full or fails. The snapshot before stays.
+        NotFound
+            If the folder was removed.
+        ResourceExhausted, Unavailable, PermissionDenied
+            If the disk is full or fails, or the folder may not be written. The snapshot before
+            stays.
         """
         self._native.snapshot()
 
@@ -232,8 +235,8 @@ class Server(
         ------
         FailedPrecondition
             With `snapshot`, if the server has no folder for snapshots. It then serves on.
-        ResourceExhausted, Unavailable
-            With `snapshot`, if the disk is full or fails. The server is closed nevertheless.
+        NotFound, ResourceExhausted, Unavailable, PermissionDenied
+            With `snapshot`, as `Server.snapshot`. The server is closed nevertheless.
         """
         limit = seconds("close", timeout)
         snapshot = flag("close", "snapshot", snapshot)
@@ -262,7 +265,7 @@ class Server(
         self._native.close(limit, snapshot)
 
     def __repr__(self) -> str:
-        return f"<Server of a box at {self.endpoint}>"
+        return f"<Server of a box at {self.endpoint}{', closed' if self._closed else ''}>"
 
 
 _SHARED = ("token", "fabrics", "encrypt")

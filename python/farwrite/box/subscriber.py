@@ -199,6 +199,7 @@ class Subscriber(Closing, elsewhere="subscribe in the other process: client.subs
     def __init__(self, segment: Segment, describe: Callable[[str], Mapping[str, Any]]) -> None:
         self._segment = segment
         self._describe = describe
+        self._closed = False
         self._schema = Schema.parse("subscribe", segment.name, segment.description, segment.nbytes)
 
     @property
@@ -370,10 +371,11 @@ class Subscriber(Closing, elsewhere="subscribe in the other process: client.subs
             Not used: closing a subscriber does not wait.
         """
         seconds("close", timeout)
+        self._closed = True
         self._segment.detach()
 
     def __repr__(self) -> str:
-        return f"<Subscriber of '{self.name}'>"
+        return f"<Subscriber of '{self.name}'{', closed' if self._closed else ''}>"
 
 
 def _left(limit: float | None) -> Callable[[], float | None]:

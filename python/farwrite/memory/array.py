@@ -41,6 +41,7 @@ class RegisteredArray(
         self, region: _farwrite.MemoryRegion, shape: tuple[int, ...], dtype: np.dtype[Any]
     ) -> None:
         self._region = region
+        self._closed = False
         self._array: npt.NDArray[Any] | CudaArray = (
             CudaArray(region.view_cuda(), shape, dtype)
             if region.on_gpu()
@@ -124,7 +125,9 @@ class RegisteredArray(
         PeerSilent
             If the peer did not settle in time. The memory stays quarantined until it does.
         """
-        self._region.close(seconds("close", timeout))
+        limit = seconds("close", timeout)
+        self._closed = True
+        self._region.close(limit)
 
     def __array__(
         self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
@@ -149,7 +152,8 @@ class RegisteredArray(
         return len(self._array)
 
     def __repr__(self) -> str:
-        return f"<RegisteredArray {self.dtype} {self.shape}, peers may {self.access}>"
+        reach = "closed to peers" if self._closed else f"peers may {self.access}"
+        return f"<RegisteredArray {self.dtype} {self.shape}, {reach}>"
 
 
 def registered(array: RegisteredArray) -> RegisteredArray:

@@ -23,6 +23,7 @@ class MemoryRegistration(
     """
 
     def __init__(self, device: _farwrite.Device, memory: object) -> None:
+        self._released = False
         array = as_array("register", memory)
         self._native = _farwrite.MemoryRegistration(
             device, as_buffer(array.reshape(-1).view(np.uint8)), array.flags.writeable
@@ -40,6 +41,7 @@ class MemoryRegistration(
 
     def release(self) -> None:
         """End the registration. Transfers in flight keep theirs. Releasing twice is allowed."""
+        self._released = True
         self._native.release()
 
     def __enter__(self) -> MemoryRegistration:
@@ -54,4 +56,5 @@ class MemoryRegistration(
         self.release()
 
     def __repr__(self) -> str:
-        return f"<MemoryRegistration of {self.nbytes} bytes>"
+        state = ", released" if self._released else ""
+        return f"<MemoryRegistration of {self.nbytes} bytes{state}>"

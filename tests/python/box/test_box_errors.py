@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -290,6 +291,17 @@ def test_a_folder_of_snapshots_is_created_and_one_to_restore_is_not(tmp_path: Pa
         assert not folder.exists()
     with fw.box.serve(memory="8M", snapshot=tmp_path / "new") as server:
         server.close(snapshot=True)
+        assert repr(server) == f"<Server of a box at {server.endpoint}, closed>"
+    with fw.box.serve(memory="8M", snapshot=tmp_path / "removed") as server:
+        assert repr(server) == f"<Server of a box at {server.endpoint}>"
+        with server.connect() as client:
+            assert repr(client) == f"<Client of the box at {server.endpoint}>"
+        assert repr(client) == f"<Client of the box at {server.endpoint}, closed>"
+        shutil.rmtree(tmp_path / "removed")
+        with pytest.raises(fw.NotFound, match="create the directory"):
+            server.snapshot()
+        with pytest.raises(fw.NotFound, match="create the directory"):
+            server.close(snapshot=True)
     with fw.box.serve(memory="8M", snapshot=tmp_path / "new", restore=True):
         pass
 

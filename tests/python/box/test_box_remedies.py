@@ -72,8 +72,12 @@ def test_a_model_that_was_freed_is_published_and_subscribed_to_anew(
 
 def test_a_closed_end_is_opened_again(policy: fw.box.Publisher, box: fw.box.Client) -> None:
     subscriber = box.subscribe("policy")
+    assert repr(subscriber) == "<Subscriber of 'policy'>"
+    assert repr(policy) == "<Publisher of 'policy'>"
     subscriber.close()
     policy.close()
+    assert repr(subscriber) == "<Subscriber of 'policy', closed>"
+    assert repr(policy) == "<Publisher of 'policy', closed>"
     for ended in (subscriber, policy):
         with pytest.raises(
             fw.FailedPrecondition, match=r"closed 'policy'; attach, subscribe or open"

@@ -351,7 +351,7 @@ def test_a_model_without_elements_is_refused() -> None:
 
 def test_arrays_that_come_only_once_are_refused() -> None:
     with open_box() as connect:
-        for once in ((array for array in numbers(0)), 5):
+        for once in ((array for array in numbers(0)), 5, np.ones(3, "f4"), np.ones((2, 3))):
             with pytest.raises(fw.InvalidArgument, match="give a list or a dict of arrays"):
                 SEASGD(connect(), "w", once)  # type: ignore[arg-type]
         with SEASGD(connect(), "w", numbers(0)) as sgd:

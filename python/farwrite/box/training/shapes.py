@@ -270,7 +270,8 @@ def values_of(arrays: Arrays) -> list[Array]:
 
 
 def _check_is_kept(operation: str, arrays: object) -> None:
-    if not isinstance(arrays, Collection):  # such as a generator, whose arrays come only once
+    # A generator gives its arrays only once; one array is a collection of its rows.
+    if not isinstance(arrays, Collection) or hasattr(arrays, "dtype"):
         raise InvalidArgument(
             f"{operation}: the arrays are {type(arrays).__name__}; give a list or a dict of arrays"
         )
