@@ -202,7 +202,8 @@ def test_an_example_runs_unmodified_and_moves_its_tensors_over_farwrite(tmp_path
     program = (sys.executable, str(EXAMPLE), "--megabytes", "1", "--steps", "4")
     options = ("--compare", "--json", str(file), "--trace", str(trace))
     quiet = {"TF_CPP_MIN_LOG_LEVEL": "1", "CUDA_VISIBLE_DEVICES": "-1"}
-    ended = farwrite_run(*options, "--", *program, "--ps", ps, "--worker", worker, **quiet)
+    keras = {"TF_USE_LEGACY_KERAS": ""}  # as users have it, unlike the other tests
+    ended = farwrite_run(*options, "--", *program, "--ps", ps, "--worker", worker, **quiet, **keras)
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout == 2 * "after 5 steps every element is between 5 and 5\n"
     assert ended.stderr.count("1 MB added 4 times: ") == 2
