@@ -258,6 +258,8 @@ def test_a_file_that_cannot_be_written_is_a_mistake_of_the_command_line(tmp_path
     for path in (tmp_path, tmp_path / "file" / "out.json"):
         with pytest.raises(argparse.ArgumentTypeError, match=r"cannot write .*; name another"):
             writable_file(str(path))
+    with pytest.raises(argparse.ArgumentTypeError, match="the path is empty"):
+        writable_file("")
     new = tmp_path / "folder" / "out.json"
     assert writable_file(str(new)) == new
     assert new.parent.is_dir()

@@ -287,6 +287,11 @@ def _folder(snapshot: str | bytes | os.PathLike[str] | None) -> str:
         raise InvalidArgument(
             f"serve: snapshot {shown(snapshot)} is not a path; give str, bytes or a Path"
         ) from None
+    if not folder:  # it would mean no snapshots, to a user who asked for them
+        raise InvalidArgument(
+            "serve: snapshot is an empty path, as an unset shell variable gives it; name a folder,"
+            " or leave snapshot out to keep none"
+        )
     if "\0" in folder:
         raise InvalidArgument(
             f"serve: snapshot {shown(folder)} has a NUL, which no path can have; leave it out"

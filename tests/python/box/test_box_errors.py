@@ -278,6 +278,9 @@ def test_a_description_that_no_client_can_read_is_refused(box: fw.box.Client) ->
 def test_a_folder_of_snapshots_is_a_path(tmp_path: Path) -> None:
     with pytest.raises(fw.InvalidArgument, match="NUL"):
         fw.box.serve(snapshot=f"{tmp_path}\0more")
+    for empty in ("", b""):
+        with pytest.raises(fw.InvalidArgument, match=r"empty path.* leave snapshot out"):
+            fw.box.serve(snapshot=empty)
     with fw.box.serve(memory="16M", snapshot=bytes(tmp_path)) as server:
         server.snapshot()
     assert list(tmp_path.iterdir())
