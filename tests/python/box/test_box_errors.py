@@ -275,6 +275,15 @@ def test_a_description_that_no_client_can_read_is_refused(box: fw.box.Client) ->
     assert box.list() == []
 
 
+def test_a_closed_server_connects_no_client_and_blames_no_peer() -> None:
+    server = fw.box.serve(memory="8M", pool="2M")
+    server.close()
+    started = time.monotonic()
+    with pytest.raises(fw.FailedPrecondition, match=r"^connect: the server is closed"):
+        server.connect()  # which waits 30 s for a server that starts later
+    assert time.monotonic() - started < 5
+
+
 def test_a_folder_of_snapshots_is_a_path(tmp_path: Path) -> None:
     with pytest.raises(fw.InvalidArgument, match="NUL"):
         fw.box.serve(snapshot=f"{tmp_path}\0more")
