@@ -49,7 +49,8 @@ def serve(
         Address at which clients connect, ``host:port``. The default is that of ``FARWRITE_LISTEN``,
         or else a free port of the loopback. Another address needs a `token`.
     memory : int or str
-        The most memory for segments and for changes on their way, in bytes or as "8G".
+        The most memory for segments and for changes on their way, in bytes or as "8G"; "2M" or
+        more.
     pool : int or str
         Memory that is taken and registered before the first client comes, at most `memory`. More is
         taken on demand. By default "64M", or `memory` if that is less.

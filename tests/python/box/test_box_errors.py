@@ -204,6 +204,9 @@ def test_keywords_are_checked() -> None:
         fw.box.serve(restore=True)
     with pytest.raises(fw.InvalidArgument, match="lanes"):
         fw.box.serve(lanes=0)
+    for memory in (0, 1, (2 << 20) - 1):  # in which no segment can be created
+        with pytest.raises(fw.InvalidArgument, match=f"memory of {memory} bytes .* 2 MiB or more"):
+            fw.box.serve(memory=memory)
     for every in (-1, "soon", float("nan"), [60]):
         with pytest.raises(fw.InvalidArgument, match=r"serve: snapshot_every .* such as '60s'"):
             fw.box.serve(snapshot=".", snapshot_every=every)  # type: ignore[arg-type]
