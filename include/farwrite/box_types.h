@@ -256,7 +256,7 @@ enum class Creation : std::uint8_t {
 struct ServerOptions {
   /// Where the server listens, its token and fabrics. Its memory limits are set from `memory`.
   DeviceOptions device;
-  /// The most memory for segments, and for changes on their way, in bytes.
+  /// The most memory for segments, and for changes on their way, in bytes; 2 MiB or more.
   std::uint64_t memory = std::uint64_t{1} << 30;
   /// Memory that is taken and registered before the first client comes, in bytes. More is taken on
   /// demand.

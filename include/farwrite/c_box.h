@@ -136,11 +136,11 @@ typedef struct fw_box_stats {
 typedef struct fw_box_options {
   size_t struct_size;               ///< sizeof(fw_box_options)
   const fw_device_options* device;  ///< where the server listens, its token and fabrics
-  uint64_t memory;                  ///< for segments and changes on their way, in bytes
+  uint64_t memory;                  ///< for segments and changes on their way; 2 MiB or more
   uint64_t pool;                    ///< of it, taken before the first client comes
   uint32_t threads;                 ///< that share the arithmetic of one large change
   uint32_t restore;                 ///< 1: start with the newest whole snapshot
-  const char* snapshot_directory;   ///< where snapshots are written
+  const char* snapshot_directory;   ///< where snapshots are written; NULL, not "", for none
   uint64_t snapshot_every_ns;       ///< 0: only fw_box_server_snapshot() writes them
   uint32_t exact;                   ///< 1: every number above counts as it stands, also a 0
   uint32_t reserved;                ///< 0

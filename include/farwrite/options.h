@@ -180,14 +180,14 @@ struct DeviceOptions {
   /// segment of each a second at most.
   std::chrono::nanoseconds memory_idle_time = std::chrono::seconds(60);
 
-  /// A peer that sends nothing for this long is silent: quarantined, not dead.
+  /// A peer that sends nothing for this long is silent: quarantined, not dead. 10 ms or more.
   std::chrono::nanoseconds detection_time = std::chrono::seconds(5);
-  /// Time limit of one connection's handshake, on either side.
+  /// Time limit of one connection's handshake, on either side; 100 ms or more.
   std::chrono::nanoseconds handshake_timeout = std::chrono::seconds(5);
 
   /// A peer counts as dead if the network brings no acknowledgement from its host for this long:
   /// the host or the route to it is down. A stopped process does not cause this, because its host
-  /// still acknowledges.
+  /// still acknowledges. 1 s or more.
   std::chrono::nanoseconds host_timeout = std::chrono::seconds(60);
 
   /// How the verbs fabric uses the machine's adapters.

@@ -53,6 +53,8 @@ def writable_file(text: str) -> Path:
     ArgumentTypeError
         If it cannot be written, before the work instead of after it.
     """
+    if not text:  # the path of "" would be this folder
+        raise argparse.ArgumentTypeError("the path is empty; name a file, or leave the option out")
     path = Path(text)
     try:
         if path.is_dir():

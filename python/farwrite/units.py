@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-_FACTORS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+_FACTORS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "": 1.0}
 
 
 def parse_size(text: str) -> int:
-    """Turn "8", "4K", "64MB" or "1G" into bytes; K, M and G are powers of 1024.
+    """Turn "8", "4K", "64MB", "1G" or "2T" into bytes; the units are powers of 1024.
 
     Raises
     ------
@@ -17,7 +17,7 @@ def parse_size(text: str) -> int:
         If `text` is not a size.
     """
     plain = text.strip().lower().removesuffix("b").removesuffix("i")
-    number, unit = (plain[:-1], plain[-1]) if plain and plain[-1] in "kmg" else (plain, "")
+    number, unit = (plain[:-1], plain[-1]) if plain and plain[-1] in "kmgt" else (plain, "")
     try:
         size = int(float(number) * _FACTORS[unit])
     except (ValueError, OverflowError):
@@ -28,8 +28,8 @@ def parse_size(text: str) -> int:
 
 
 def format_size(size: int) -> str:
-    """Turn bytes into "8 B", "4 KiB", "64 MiB" or "1 GiB"."""
-    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+    """Turn bytes into "8 B", "4 KiB", "64 MiB", "1 GiB" or "2 TiB"."""
+    for unit, factor in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if size >= factor:
             return f"{size / factor:.4g} {unit}"
     return f"{size} B"

@@ -71,6 +71,12 @@ Status no_directory() {
 }  // namespace
 
 Result<std::shared_ptr<ServerState>> ServerState::serve(const ServerOptions& options) {
+  if (options.memory < kMinMemoryLimit) {
+    return Status::error(
+        StatusCode::kInvalidArgument, {.operation = "serve a box"},
+        "a memory of " + std::to_string(options.memory) + " bytes holds no segment",
+        "serve with 2 MiB or more");
+  }
   if (options.pool > options.memory) {
     return Status::error(StatusCode::kInvalidArgument, {.operation = "serve a box"},
                          "the pool of " + std::to_string(options.pool) +

@@ -48,13 +48,13 @@ std::optional<std::int64_t> scaled(std::string_view number, double factor) {
   return static_cast<std::int64_t>(*value * factor);
 }
 
-// "8", "4K", "64MB", "1.5GiB": bytes.
+// "8", "4K", "64MB", "1.5GiB", "1T": bytes.
 std::optional<std::int64_t> to_bytes(std::string_view text) {
   const std::string plain = lower(text);
   std::string_view number = plain;
   if (number.ends_with('b')) number.remove_suffix(1);
   if (number.ends_with('i')) number.remove_suffix(1);
-  constexpr std::string_view kUnits = "kmg";
+  constexpr std::string_view kUnits = "kmgt";
   const std::size_t unit = number.empty() ? kUnits.npos : kUnits.find(number.back());
   if (unit == kUnits.npos) return scaled(number, 1);
   number.remove_suffix(1);

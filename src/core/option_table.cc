@@ -103,11 +103,12 @@ constexpr std::array kDeviceOptions = {
     Option{"detection_time", "FARWRITE_DETECTION_TIME", kDevice, kSeconds,
            at<&DeviceOptions::detection_time>,
            "A peer that sends nothing for this long is silent. Memory that it may write is"
-           " quarantined, and the peer does not count as dead.",
+           " quarantined, and the peer does not count as dead. 10ms or more.",
            {10 * kMillisecond}},
     Option{"handshake_timeout", "FARWRITE_HANDSHAKE_TIMEOUT", kDevice, kSeconds,
            at<&DeviceOptions::handshake_timeout>,
-           "The bound on the handshake of one connection, on either side."},
+           "The bound on the handshake of one connection, on either side; 100ms or more.",
+           {100 * kMillisecond}},
     Option{"data_port", "FARWRITE_DATA_PORT", kBoth, kCount,
            at<&DeviceOptions::tcp, &TcpOptions::data_port>,
            "The port of the tcp fabric, on the host of listen. 0 picks a free port once a peer"
@@ -116,7 +117,7 @@ constexpr std::array kDeviceOptions = {
     Option{"host_timeout", "FARWRITE_HOST_TIMEOUT", kDevice, kSeconds,
            at<&DeviceOptions::host_timeout>,
            "A peer counts as dead if the network brings no acknowledgement from its host for this"
-           " long.",
+           " long; 1s or more.",
            {1000 * kMillisecond}},
     Option{"verbs.device", "FARWRITE_VERBS_DEVICE", kBoth, kText, kVerbs<&VerbsOptions::device>,
            "The RDMA device of the verbs fabric, by its name in ibv_devices; none takes the best"

@@ -32,7 +32,7 @@ Result<box::Server> serve_box(const Options& device, const std::string& snapshot
   options.struct_size = sizeof(options);
   options.exact = 1;
   options.device = fields.value();
-  options.snapshot_directory = snapshot_directory.c_str();
+  if (!snapshot_directory.empty()) options.snapshot_directory = snapshot_directory.c_str();
   fw_box_server* server = nullptr;
   FARWRITE_RETURN_IF_ERROR(taken(fw_box_serve(&options, &server)));
   return box::Server(server);

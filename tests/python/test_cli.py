@@ -232,24 +232,26 @@ def test_a_wrong_command_line_says_how(
         ("64MB", 64 << 20),
         ("1GiB", 1 << 30),
         ("1.5G", 3 << 29),
+        ("2T", 2 << 40),
     ],
 )
 def test_sizes_are_read_as_people_write_them(text: str, size: int) -> None:
     assert parse_size(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "K", "big", "-1", "4T", "nan"])
+@pytest.mark.parametrize("text", ["", "K", "big", "-1", "4P", "nan"])
 def test_what_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"size|negative"):
         parse_size(text)
 
 
 def test_sizes_are_written_as_people_read_them() -> None:
-    assert [format_size(size) for size in (8, 4096, 96 << 20, 3 << 29)] == [
+    assert [format_size(size) for size in (8, 4096, 96 << 20, 3 << 29, 2 << 40)] == [
         "8 B",
         "4 KiB",
         "96 MiB",
         "1.5 GiB",
+        "2 TiB",
     ]
 
 
@@ -258,6 +260,8 @@ def test_a_file_that_cannot_be_written_is_a_mistake_of_the_command_line(tmp_path
     for path in (tmp_path, tmp_path / "file" / "out.json"):
         with pytest.raises(argparse.ArgumentTypeError, match=r"cannot write .*; name another"):
             writable_file(str(path))
+    with pytest.raises(argparse.ArgumentTypeError, match="the path is empty"):
+        writable_file("")
     new = tmp_path / "folder" / "out.json"
     assert writable_file(str(new)) == new
     assert new.parent.is_dir()

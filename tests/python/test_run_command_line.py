@@ -6,11 +6,13 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from farwrite import cli
+from farwrite.errors import FailedPrecondition
 from farwrite.run import command
 from farwrite.run.child import Run
 from farwrite.run.page import html
@@ -103,11 +105,30 @@ def test_a_program_without_tensorflow_is_told_so_before_anything_is_compiled(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
-    monkeypatch.setattr(command, "find_wheel", lambda: None)
-    monkeypatch.setattr(command, "find_built", lambda wheel: wheel)
-    monkeypatch.setattr(command, "ensure_built", lambda: said.append(capsys.readouterr().err))
+
+    def compiles(before: Callable[[], None]) -> None:
+        before()
+        said.append(capsys.readouterr().err)
+
+    monkeypatch.setattr(command, "ensure_built", compiles)
     assert cli.main(["run", "--", "true"]) == 0
     assert "a program that never imports TensorFlow needs neither" in said[0]
+
+
+@pytest.mark.parametrize("begins", [True, False])
+def test_a_compile_is_told_of_only_if_it_begins_and_then_also_how_it_fails(
+    begins: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(before: Callable[[], None]) -> None:
+        if begins:
+            before()
+        raise FailedPrecondition("TensorFlow plug-in: g++ ended with status 1")
+
+    monkeypatch.setattr(command, "ensure_built", fails)
+    assert cli.main(["run", "--", "true"]) == 0
+    told = capsys.readouterr().err
+    assert ("compiling the TensorFlow plug-in" in told) == begins
+    assert ("g++ ended with status 1" in told) == begins
 
 
 def test_the_table_says_which_copies_those_of_collectives_are(tmp_path: Path) -> None:

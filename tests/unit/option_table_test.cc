@@ -47,6 +47,10 @@ TEST(OptionTable, AFieldOutOfRangeIsNamed) {
   DeviceOptions time;
   time.host_timeout = std::chrono::milliseconds(999);
   EXPECT_THAT(check_ranges(time).message(), HasSubstr("host_timeout=999000000 ns is not a time"));
+  DeviceOptions handshake;
+  handshake.handshake_timeout = std::chrono::nanoseconds(1);
+  EXPECT_THAT(check_ranges(handshake).message(),
+              HasSubstr("handshake_timeout=1 ns is not a time of 100 ms or more"));
   DeviceOptions name;
   name.name = std::string(256, 'n');
   EXPECT_THAT(check_ranges(name).message(), HasSubstr("name=256 bytes is not a text of 1 to 255"));
@@ -62,6 +66,7 @@ TEST(OptionTable, SizesAreReadAsPeopleWriteThem) {
                                     {"4mb", 4 << 20},
                                     {"4096KiB", 4 << 20},
                                     {"1.5G", std::uint64_t{3} << 29},
+                                    {"2T", std::uint64_t{2} << 40},
                                     {"9223372036854775807", 9223372036854775807U}}) {
     EXPECT_EQ(set("send_limit", text, options), "") << text;
     EXPECT_EQ(options.send_limit, bytes) << text;

@@ -11,20 +11,27 @@ from collections.abc import Callable, Iterable, Iterator
 
 from farwrite.box.client import connect
 from farwrite.box.segment import SegmentInfo
-from farwrite.box.server import serve
+from farwrite.box.server import Server, serve
 from farwrite.errors import InvalidArgument, NotFound, Unauthenticated
 from farwrite.units import format_size
 
 
 def run_serve(arguments: argparse.Namespace) -> int:
     """Serve until a signal comes."""
-    if (arguments.restore or arguments.snapshot_every) and not arguments.snapshot:
+    if (arguments.restore or arguments.snapshot_every) and arguments.snapshot is None:
         raise InvalidArgument("box serve: --restore and --snapshot-every need --snapshot DIR")
     _use_token_file(arguments.token_file)
+    with _signals_end() as wait_for_signal, _server(arguments) as server:
+        print(server.endpoint, flush=True)
+        wait_for_signal()
+        server.close(snapshot=arguments.snapshot is not None)
+    return 0
+
+
+def _server(arguments: argparse.Namespace) -> Server:
     given = {} if arguments.metrics is None else {"metrics": arguments.metrics}
-    with (
-        _signals_end() as wait_for_signal,
-        serve(
+    with _flag_named():
+        return serve(
             listen=arguments.listen,
             memory=arguments.memory,
             pool=min(arguments.pool, arguments.memory),
@@ -33,23 +40,24 @@ def run_serve(arguments: argparse.Namespace) -> int:
             snapshot_every=arguments.snapshot_every,
             restore=arguments.restore,
             **given,
-        ) as server,
-    ):
-        print(server.endpoint, flush=True)
-        wait_for_signal()
-        server.close(snapshot=arguments.snapshot is not None)
-    return 0
+        )
 
 
 def run_list(arguments: argparse.Namespace) -> int:
     """Print the table."""
     _use_token_file(arguments.token_file)
+    with _flag_named(), connect(arguments.endpoint, timeout=5.0) as client:
+        print("\n".join(table(client.list())))
+    return 0
+
+
+@contextlib.contextmanager
+def _flag_named() -> Iterator[None]:
+    """Add the flag of the token to an error about it, whose remedies are a program's."""
     try:
-        with connect(arguments.endpoint, timeout=5.0) as client:
-            print("\n".join(table(client.list())))
+        yield
     except Unauthenticated as error:
         raise Unauthenticated(f"{error}; here, --token-file names the file") from None
-    return 0
 
 
 def table(segments: Iterable[SegmentInfo]) -> Iterable[str]:
@@ -82,6 +90,8 @@ def _use_token_file(path: str | None) -> None:
     # a secret that the other side does not have.
     if path is None:
         return
+    if not path:
+        raise InvalidArgument("box: --token-file is an empty path; name the file, or leave it out")
     if not os.path.lexists(path):
         raise NotFound(
             f"box: --token-file {path} does not exist; name the file that server and clients share,"

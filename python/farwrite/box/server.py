@@ -12,7 +12,13 @@ from farwrite.box.device_keywords import parse_keywords
 from farwrite.box.publisher import DraftTarget, Publisher, Takeover
 from farwrite.box.segment import Segment
 from farwrite.box.stats import ServerStats
-from farwrite.errors import FailedPrecondition, InvalidArgument, ending
+from farwrite.errors import (
+    DeadlineExceeded,
+    FailedPrecondition,
+    InvalidArgument,
+    Unavailable,
+    ending,
+)
 from farwrite.lifetime.at_exit import close_at_exit
 from farwrite.lifetime.closing import Closing
 from farwrite.lifetime.lock import Lock
@@ -43,7 +49,8 @@ def serve(
         Address at which clients connect, ``host:port``. The default is that of ``FARWRITE_LISTEN``,
         or else a free port of the loopback. Another address needs a `token`.
     memory : int or str
-        The most memory for segments and for changes on their way, in bytes or as "8G".
+        The most memory for segments and for changes on their way, in bytes or as "8G"; "2M" or
+        more.
     pool : int or str
         Memory that is taken and registered before the first client comes, at most `memory`. More is
         taken on demand. By default "64M", or `memory` if that is less.
@@ -146,8 +153,18 @@ class Server(
 
         The client has the server's token, fabrics and encryption, unless they are given. It keeps
         the server open.
+
+        Raises
+        ------
+        FailedPrecondition
+            If the server is closed.
         """
-        return open_client(self.endpoint, timeout, {**self._device, **device}, self._native)
+        self._check_open("connect")
+        try:
+            return open_client(self.endpoint, timeout, {**self._device, **device}, self._native)
+        except (Unavailable, DeadlineExceeded):
+            self._check_open("connect")  # closed meanwhile
+            raise
 
     def publisher(
         self,
@@ -171,12 +188,15 @@ class Server(
 
     def _client(self) -> Client:
         with self._lock():
-            if self._closed or ending():
-                raise FailedPrecondition("publisher: the server is closed; serve another one")
+            self._check_open("publisher", closed=ending())
             if self._own is None:
                 # Without the server, which has it: so the two go as soon as the program drops them.
                 self._own = open_client(self.endpoint, 30.0, self._device)
             return self._own
+
+    def _check_open(self, operation: str, *, closed: bool = False) -> None:
+        if self._closed or closed:
+            raise FailedPrecondition(f"{operation}: the server is closed; serve another one")
 
     def snapshot(self) -> None:
         """Write a snapshot now. Each segment is in it with one version.
@@ -212,9 +232,7 @@ class Server(
         url = serve_metrics(self._native, address)
         if self._closed:  # asked afterwards, because another thread may be closing it
             stop_serving(self._native)
-            raise FailedPrecondition(
-                f"serve metrics at {address}: the server is closed; serve another one"
-            )
+        self._check_open(f"serve metrics at {address}")
         return url
 
     def close(self, timeout: float | None = 1.0, *, snapshot: bool = False) -> None:
@@ -290,6 +308,11 @@ def _folder(snapshot: str | bytes | os.PathLike[str] | None) -> str:
         raise InvalidArgument(
             f"serve: snapshot {shown(snapshot)} is not a path; give str, bytes or a Path"
         ) from None
+    if not folder:  # it would mean no snapshots, to a user who asked for them
+        raise InvalidArgument(
+            "serve: snapshot is an empty path, as an unset shell variable gives it; name a folder,"
+            " or leave snapshot out to keep none"
+        )
     if "\0" in folder:
         raise InvalidArgument(
             f"serve: snapshot {shown(folder)} has a NUL, which no path can have; leave it out"

@@ -43,7 +43,7 @@ def _add_serve(commands: Subparsers) -> None:
     )  # fmt: skip
     serve.add_argument(
         "--memory", type=_parsed(parse_size), metavar="SIZE", default=parse_size("1G"),
-        help="limit for segments and for changes on their way (default: 1G)",
+        help="limit for segments and for changes on their way, 2M or more (default: 1G)",
     )  # fmt: skip
     serve.add_argument(
         "--pool", type=_parsed(parse_size), metavar="SIZE", default=parse_size("64M"),

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from farwrite.errors import FailedPrecondition, InvalidArgument, PermissionDenied
+from farwrite.errors import FailedPrecondition, InvalidArgument, NotFound, PermissionDenied
 from farwrite.plugin.edges import Edge, edges_table, sums, task_of
-from farwrite.plugin.wheel import find_wheel
+from farwrite.plugin.wheel import find_wheel, require_supported
 from farwrite.units import format_size
 
 SHOWN_NODES = 8
@@ -58,15 +58,27 @@ def analyze(
     ------
     NotFound, InvalidArgument
         If `model`, a fetched node or the signature is missing, or `model` is not a graph.
+    Unsupported
+        If Farwrite does not support this TensorFlow.
     FailedPrecondition
         If TensorFlow is missing, a node has no device, or all nodes are in one task.
     """
-    find_wheel()
+    # What may be wrong is checked before TensorFlow is imported, which takes seconds, and the graph
+    # is read before the plug-in is, which may be compiled first.
+    if default_device is not None:
+        default_device = _device(default_device)
+    if not model.exists():
+        raise NotFound(
+            f"farwrite tensorflow analyze: {model} does not exist; name a SavedModel's folder, a"
+            " MetaGraph (.meta) or a GraphDef (.pb, .pbtxt)"
+        )
+    require_supported(find_wheel())
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # before TensorFlow is imported
-    import farwrite.tensorflow as plugin
     from farwrite.plugin import saved_graph
 
     graph = saved_graph.load(model, fetch, signature)
+    import farwrite.tensorflow as plugin
+
     graph = saved_graph.parse(plugin.lower_graph(graph.SerializeToString()))
     _place(graph, place, default_device)
     tasks = {task_of(node.device) for node in graph.node}

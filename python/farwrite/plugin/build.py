@@ -27,10 +27,11 @@ JOB_BYTES = 2000 * 2**20
 ERROR_LINES = 12
 
 
-def ensure_built(*, jobs: int | None = None) -> Path:
+def ensure_built(*, jobs: int | None = None, before: Callable[[], object] = lambda: None) -> Path:
     """Return the plug-in for the installed TensorFlow. Compile it at its first use.
 
-    Several processes may call this at once. One process compiles, and the others wait.
+    Several processes may call this at once. One process compiles, and the others wait. `before` is
+    called if this one compiles, right before.
 
     Raises
     ------
@@ -47,7 +48,7 @@ def ensure_built(*, jobs: int | None = None) -> Path:
     plan = recipe(wheel)
     if (prebuilt := find_prebuilt(plan)) is not None:
         print(f"farwrite: {prebuilt.misfit}", file=sys.stderr, flush=True)
-    return _compiled(plan, jobs)
+    return _compiled(plan, jobs, before)
 
 
 def ensure_compiled(library: Library, *, jobs: int | None = None) -> Path:
@@ -83,7 +84,7 @@ def _find_cached(plan: Recipe) -> Path | None:
         return next(iter(sorted(kept)), None)
 
 
-def _compiled(plan: Recipe, jobs: int | None) -> Path:
+def _compiled(plan: Recipe, jobs: int | None, before: Callable[[], object] = lambda: None) -> Path:
     library = plan.library
     if not plan.sources:
         raise Internal(
@@ -96,7 +97,9 @@ def _compiled(plan: Recipe, jobs: int | None) -> Path:
     with cache.locked(key, waiting=waiting):
         target = cache.cache_folder() / key / library.name
         if not target.exists():
-            compile_into(target.parent, plan, compiler, jobs or allowed_jobs())
+            jobs = jobs or allowed_jobs()
+            before()
+            compile_into(target.parent, plan, compiler, jobs)
         return target
 
 

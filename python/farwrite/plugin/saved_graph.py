@@ -25,7 +25,7 @@ def load(path: Path, fetch: Sequence[str], signature: str) -> Any:
     Raises
     ------
     NotFound
-        If the file, a node of `fetch` or the signature is missing.
+        If a node of `fetch` or the signature is missing, or the folder has no SavedModel.
     InvalidArgument
         If the file is not a graph.
     """
@@ -33,8 +33,6 @@ def load(path: Path, fetch: Sequence[str], signature: str) -> Any:
         meta = _saved_meta_graph(path)
         graph = meta.graph_def
         fetch = fetch or _outputs(meta, signature, path)
-    elif not path.exists():
-        raise NotFound(f"{_WHO}: {path} does not exist")
     elif path.name.endswith((".meta", ".meta.pbtxt")):
         graph = _read(path, tf.compat.v1.MetaGraphDef()).graph_def
     else:

@@ -14,8 +14,7 @@ from farwrite.errors import (
     PermissionDenied,
     Unsupported,
 )
-from farwrite.plugin.build import ensure_built, find_built
-from farwrite.plugin.wheel import find_wheel
+from farwrite.plugin.build import ensure_built
 from farwrite.run.child import Run, run_command, say
 from farwrite.run.grpc import run_grpc
 from farwrite.run.grpc_component import PRELOADED, find_component
@@ -106,13 +105,21 @@ def _runs(command: list[str], options: dict[str, str], *, compare: bool) -> list
 def _build_first() -> None:
     # So that compiling is not in the figures. The command may never import TensorFlow, and its
     # Python may be another one: a process that needs the plug-in reports what is missing.
-    with contextlib.suppress(FailedPrecondition, PermissionDenied, Unsupported):
-        if find_built(find_wheel()) is None:
-            say(
-                "farwrite run: compiling the TensorFlow plug-in first; a program that never imports"
-                " TensorFlow needs neither the plug-in nor `farwrite run`"
-            )
-            ensure_built()
+    begun = False
+
+    def before() -> None:
+        nonlocal begun
+        begun = True
+        say(
+            "farwrite run: compiling the TensorFlow plug-in first; a program that never imports"
+            " TensorFlow needs neither the plug-in nor `farwrite run`"
+        )
+
+    try:
+        ensure_built(before=before)
+    except (FailedPrecondition, PermissionDenied, Unsupported) as error:
+        if begun:  # the user has waited for it
+            say(f"farwrite run: {error}")
 
 
 def _write(path: Path, text: str) -> None:

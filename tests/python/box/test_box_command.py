@@ -117,6 +117,29 @@ def test_restore_needs_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--snapshot DIR" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "words", [["--snapshot="], ["--snapshot=", "--restore"], ["--token-file="]]
+)
+def test_an_empty_path_is_refused_before_anything_is_served(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    # What a shell makes of --snapshot "$UNSET". Taken for "no snapshots", it loses the segments.
+    assert cli.main(["box", "serve", *words]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "an empty path" in printed.err
+    assert "snapshot=" not in printed.err.splitlines()[-1]  # a keyword of Python
+
+
+def test_an_address_that_others_reach_without_a_token_names_the_flag(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert (
+        cli.main(["box", "serve", "--memory", "8M", "--pool", "2M", "--listen", "0.0.0.0:0"]) == 1
+    )
+    assert "--token-file" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", ["box.serve", "box.training.SEASGD", "trace.merge"])
 def test_what_the_pages_name_needs_no_further_import(name: str) -> None:
     program = f"import farwrite as fw; fw.{name}"

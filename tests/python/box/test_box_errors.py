@@ -205,6 +205,9 @@ def test_keywords_are_checked() -> None:
         fw.box.serve(restore=True)
     with pytest.raises(fw.InvalidArgument, match="lanes"):
         fw.box.serve(lanes=0)
+    for memory in (0, 1, (2 << 20) - 1):  # in which no segment can be created
+        with pytest.raises(fw.InvalidArgument, match=f"memory of {memory} bytes .* 2 MiB or more"):
+            fw.box.serve(memory=memory)
     for every in (-1, "soon", float("nan"), [60]):
         with pytest.raises(fw.InvalidArgument, match=r"serve: snapshot_every .* such as '60s'"):
             fw.box.serve(snapshot=".", snapshot_every=every)  # type: ignore[arg-type]
@@ -276,9 +279,21 @@ def test_a_description_that_no_client_can_read_is_refused(box: fw.box.Client) ->
     assert box.list() == []
 
 
+def test_a_closed_server_connects_no_client_and_blames_no_peer() -> None:
+    server = fw.box.serve(memory="8M", pool="2M")
+    server.close()
+    started = time.monotonic()
+    with pytest.raises(fw.FailedPrecondition, match=r"^connect: the server is closed"):
+        server.connect()  # which waits 30 s for a server that starts later
+    assert time.monotonic() - started < 5
+
+
 def test_a_folder_of_snapshots_is_a_path(tmp_path: Path) -> None:
     with pytest.raises(fw.InvalidArgument, match="NUL"):
         fw.box.serve(snapshot=f"{tmp_path}\0more")
+    for empty in ("", b""):
+        with pytest.raises(fw.InvalidArgument, match=r"empty path.* leave snapshot out"):
+            fw.box.serve(snapshot=empty)
     with fw.box.serve(memory="16M", snapshot=bytes(tmp_path)) as server:
         server.snapshot()
     assert list(tmp_path.iterdir())

@@ -285,6 +285,15 @@ def test_a_quick_calibration_is_kept_only_where_the_user_says(
     assert file.exists() == kept
 
 
+def test_a_calibration_that_cannot_be_kept_is_refused_before_it_is_measured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(benchmark, "require", lambda *_: None)
+    with pytest.raises(InvalidArgument, match=r"--calibration: cannot write .*; name another"):
+        plan_of(BENCHMARK, "plan", "--calibration", str(tmp_path / "file" / "costs.json"))
+
+
 def test_a_straggler_that_is_faster_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     for factor in ("0.5", "inf", "much"):
         with pytest.raises(SystemExit):

@@ -69,12 +69,14 @@ def no_compiler(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 @pytest.mark.usefixtures("sources")
 def test_what_it_compiles_can_be_loaded_and_is_found_again(install: Callable[[str], Path]) -> None:
     install("2.21.3")
-    built = build.ensure_built()
+    began: list[str] = []
+    built = build.ensure_built(before=lambda: began.append("once"))
     assert ctypes.CDLL(str(built)).answer() == 42
     assert "tensorflow-2.21.3" in built.parent.name
     before = built.stat().st_mtime_ns
-    assert build.ensure_built() == built
+    assert build.ensure_built(before=lambda: began.append("again")) == built
     assert built.stat().st_mtime_ns == before
+    assert began == ["once"]
 
 
 def test_processes_that_start_at_once_compile_once(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -166,9 +167,13 @@ def test_an_eager_copy_is_observed(function_edges: dict[str, list[Edge]]) -> Non
     assert (copy["last_shape"], copy["sizing"], copy["varied"]) == ([3000], "unknown", False)
 
 
-def analyze(*arguments: str) -> subprocess.CompletedProcess[str]:
+def analyze(
+    *arguments: str, folder: Path | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         (sys.executable, "-m", "farwrite", "tensorflow", "analyze", *arguments),
+        cwd=folder,
+        env={**os.environ, **environment},
         capture_output=True,
         text=True,
         timeout=240,
@@ -271,3 +276,19 @@ def test_a_saved_model_and_what_is_wrong_with_others(tmp_path: Path) -> None:
     for (status, text), (arguments, expected) in zip(answers, calls, strict=True):
         assert expected in text, (arguments, text)
         assert (status == 0) == (expected == "float [10, 8]"), (arguments, text)
+
+
+@pytest.mark.timeout(300)
+def test_what_is_wrong_with_a_graph_is_said_before_the_plug_in_is_compiled(tmp_path: Path) -> None:
+    nothing_built = {"FARWRITE_CACHE": str(tmp_path / "cache"), "CXX": "no-compiler"}
+    (tmp_path / "bad.pb").write_bytes(b"\xff\xff no graph")
+    calls = [
+        (["none.pb"], "none.pb does not exist; name a SavedModel"),
+        (["bad.pb"], "bad.pb is not a GraphDef"),
+        (["bad.pb", "--default-device=ps"], "'ps' is not a device of a task"),
+    ]
+    for arguments, expected in calls:
+        told = analyze(*arguments, folder=tmp_path, **nothing_built)
+        assert told.returncode in (1, 2)
+        assert expected in told.stderr
+        assert "compile" not in told.stderr

@@ -103,7 +103,7 @@ def test_what_is_built_instead_is_told(
     site: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_facts(site, sources="")
-    monkeypatch.setattr(build, "_compiled", lambda plan, jobs: Path("compiled"))
+    monkeypatch.setattr(build, "_compiled", lambda *_: Path("compiled"))
     assert build.ensure_built() == Path("compiled")
     assert "was built for another Farwrite" in capsys.readouterr().err
 

@@ -144,6 +144,7 @@ def test_a_program_without_tensorflow_gets_no_table_and_needs_no_compiler(tmp_pa
     ended = farwrite_run("--", "echo", "hello", **nothing_built)
     assert (ended.returncode, ended.stdout) == (0, "hello\n")
     assert "no process imported TensorFlow" in ended.stderr
+    assert "compiling" not in ended.stderr  # nothing can be
     assert "wall time" not in ended.stderr
 
 

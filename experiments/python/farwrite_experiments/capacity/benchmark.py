@@ -7,6 +7,8 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from farwrite.cli_parser import writable_file
+from farwrite.errors import InvalidArgument
 from farwrite_bench.benchmarks import benchmarks
 from farwrite_bench.cache import cache_folder
 from farwrite_bench.cluster.transport import FARWRITE, GRPC, PLUGIN, require
@@ -68,8 +70,18 @@ def plan(arguments: Namespace, _: Record) -> Namespace:
     known = arguments.path.exists() and not arguments.calibrate
     if not known:
         require("farwrite plan --calibrate", "tensorflow")
+        if _keeps(arguments):
+            _check_writable(arguments.path)
     arguments.costs = read_costs(arguments.path) if known else None
     return arguments
+
+
+def _check_writable(path: Path) -> None:
+    # Before a minute of measuring, which would be lost.
+    try:
+        writable_file(str(path))
+    except argparse.ArgumentTypeError as error:
+        raise InvalidArgument(f"plan: --calibration: {error}") from None
 
 
 def _keeps(plan: Namespace) -> bool:
