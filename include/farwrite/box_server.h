@@ -90,8 +90,7 @@ inline Result<Server> Server::serve(const ServerOptions& options) {
   c.pool = options.pool;
   c.threads = options.threads;
   c.restore = options.restore ? 1 : 0;
-  if (!options.snapshot_directory.empty())
-    c.snapshot_directory = options.snapshot_directory.c_str();
+  c.snapshot_directory = options.snapshot_directory.c_str();
   c.snapshot_every_ns = internal::to_ns(options.snapshot_every);
   fw_box_server* server = nullptr;
   FARWRITE_RETURN_IF_ERROR(internal::taken(fw_box_serve(&c, &server)));

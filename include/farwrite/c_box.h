@@ -140,7 +140,7 @@ typedef struct fw_box_options {
   uint64_t pool;                    ///< of it, taken before the first client comes
   uint32_t threads;                 ///< that share the arithmetic of one large change
   uint32_t restore;                 ///< 1: start with the newest whole snapshot
-  const char* snapshot_directory;   ///< where snapshots are written; NULL, not "", for none
+  const char* snapshot_directory;   ///< where snapshots are written; NULL or "" for none
   uint64_t snapshot_every_ns;       ///< 0: only fw_box_server_snapshot() writes them
   uint32_t exact;                   ///< 1: every number above counts as it stands, also a 0
   uint32_t reserved;                ///< 0

@@ -67,7 +67,7 @@ class Completion(Handle, elsewhere="wait for the operation here, and send the ou
             self._native.on_done(lambda code, message: awaited.end(None, code, message))
             yield from awaited.future
             return
-        if turns.is_due():
+        if turns.is_over():
             yield
         self._native.wait(0)
 

@@ -349,6 +349,9 @@ class Device(Closing, elsewhere="open a Device in the other process"):
         except FailedPrecondition:  # called in a handler: nothing is closed
             self._closed = closed
             raise
+        # Again, because the call of a handler may have come between.
+        self._closed = True
+        stop_serving(self._native)
 
     def __repr__(self) -> str:
         return f"<Device at {self.endpoint}{', closed' if self._closed else ''}>"

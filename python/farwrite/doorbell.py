@@ -131,7 +131,7 @@ async def take_async(
     """
     import asyncio
 
-    if turns.is_due():
+    if turns.is_over():
         await asyncio.sleep(0)
     loop = asyncio.get_running_loop()
     end = None if timeout is None else time.monotonic() + timeout

@@ -425,7 +425,8 @@ class TensorSender(
         """Do as the end of a ``with`` block does, without blocking the event loop."""
         if kind is not None:
             return self.__exit__(kind, error, traceback)
-        await take_async(self._channel, self._try_close, lambda: self.close(0), _CLOSING)
+        if self._try_close() is None:  # at first, so that a cancelled task has begun the end
+            await take_async(self._channel, self._try_close, lambda: self.close(0), _CLOSING)
 
     def _try_close(self) -> bool | None:
         try:

@@ -28,14 +28,7 @@ Result<ServerOptions> to_server_options(const fw_box_options* given) {
   numbers.take(c.pool, options.pool);
   options.threads = c.threads;
   options.restore = c.restore != 0;
-  if (c.snapshot_directory != nullptr) {
-    options.snapshot_directory = c.snapshot_directory;
-    if (options.snapshot_directory.empty()) {  // it would mean no snapshots, to who asked for them
-      return farwrite::Status::error(farwrite::StatusCode::kInvalidArgument, {"serve a box"},
-                                     "the directory for snapshots is an empty path",
-                                     "name a directory, or pass NULL to keep no snapshots");
-    }
-  }
+  if (c.snapshot_directory != nullptr) options.snapshot_directory = c.snapshot_directory;
   options.snapshot_every = to_duration(c.snapshot_every_ns);
   return options;
 }

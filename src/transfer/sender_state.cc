@@ -42,11 +42,12 @@ std::string shown(const std::vector<std::uint64_t>& dims) {
   return "(" + text + ")";
 }
 
-// "\"<f4\" of 4 bytes". The peer's text may have any length.
+// "\"<f4\" of 4 bytes". The peer's text may have any length and any bytes.
 std::string shown_type(const TensorSpec& spec) {
   constexpr std::size_t kLongest = 80;
   std::string text = spec.dtype;
   if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
+  std::replace_if(text.begin(), text.end(), [](unsigned char byte) { return byte < ' '; }, '?');
   return "\"" + text + "\" of " + std::to_string(spec.item_bytes) +
          (spec.item_bytes == 1 ? " byte" : " bytes");
 }
@@ -141,7 +142,7 @@ Status SenderState::check(const TensorSpec& spec, ByteView bytes) const {
   if (spec.dtype != edge.spec.dtype || spec.item_bytes != edge.spec.item_bytes) {
     return unfit("its dtype is " + shown_type(spec) + ", and the receiver of \"" + name_ +
                      "\" takes " + shown_type(edge.spec) + " alone",
-                 "send that, or let the receiver open with neither dtype nor shape, as dynamic");
+                 "send that, or let the receiver open the edge by its name alone, as dynamic");
   }
   if (edge.kind == EdgeKind::kStatic) {
     if (spec.dims == edge.spec.dims) return Status();

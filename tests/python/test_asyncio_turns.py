@@ -108,3 +108,51 @@ def test_ctrl_c_ends_a_loop_of_awaits(pair: Pair, kind: str) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(main())
+
+
+@pytest.mark.parametrize("kind", ["notification", "completion"])
+def test_what_is_there_is_taken_at_once_by_a_task_that_sleeps_in_between(
+    pair: Pair, kind: str
+) -> None:
+    async def main() -> None:
+        for _ in range(3):
+            sent = pair.near.notify(1)
+            await asyncio.sleep(0.005)  # turns of the loop, and longer than one that is too long
+            wanted = pair.far.notification() if kind == "notification" else waited(sent)
+            with pytest.raises(StopIteration):  # it ends without a turn of the loop
+                wanted.send(None)
+
+    async def waited(sent: fw.Completion) -> None:
+        await sent
+
+    asyncio.run(main())
+
+
+def test_without_a_loop_a_completion_that_is_done_is_awaited(pair: Pair) -> None:
+    for _ in range(3):
+        sent = pair.near.notify(1).__await__()
+        with pytest.raises(StopIteration):
+            next(sent)
+        time.sleep(0.002)
+
+
+def test_a_task_that_was_cancelled_in_a_sender_s_block_ends_its_stream(pair: Pair) -> None:
+    async def send() -> None:
+        with fw.TensorReceiver(pair.far, "turns") as receiver:
+            async with fw.TensorSender(pair.near, "turns") as sender:
+                await sender.send(np.zeros(8))
+                receiver.try_receive()
+                end = time.monotonic() + 0.01  # so that the next await takes a turn
+                while time.monotonic() < end:
+                    pass
+                task = asyncio.current_task()
+                assert task is not None
+                task.cancel()
+            with pytest.raises(fw.EndOfStream):
+                receiver.receive(10)
+            ended.append(True)
+
+    ended: list[bool] = []
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(send())
+    assert ended

@@ -384,6 +384,7 @@ class Client(Closing, elsewhere="connect in the other process: farwrite.box.conn
         except FailedPrecondition:  # called in a callback of this client: nothing is closed
             self._closed = closed
             raise
+        self._closed = True  # again, because the call of a callback may have come between
 
     def __repr__(self) -> str:
         state = ", closed" if self._closed else ""

@@ -230,9 +230,11 @@ class Server(
         The parameter and the errors are those of `farwrite.Device.serve_metrics`.
         """
         url = serve_metrics(self._native, address)
-        if self._closed:  # asked afterwards, because another thread may be closing it
+        try:  # afterwards, because another thread may be closing it
+            self._check_open(f"serve metrics at {address}")
+        except FailedPrecondition:
             stop_serving(self._native)
-        self._check_open(f"serve metrics at {address}")
+            raise
         return url
 
     def close(self, timeout: float | None = 1.0, *, snapshot: bool = False) -> None:

@@ -24,10 +24,11 @@ class LandingFetch {
  public:
   // A small notified write has brought these bytes.
   void take(ByteView landed) {
+    if (landed.size == 0) return;
     const std::uint32_t bytes = static_cast<std::uint32_t>(std::min(landed.size, kMostBytes));
     core::prefetch_for_read(landed.data, bytes);
     const auto first = reinterpret_cast<std::uintptr_t>(landed.data);
-    expected_.store(first + (first - last_), std::memory_order_relaxed);
+    expected_.store(last_ == 0 ? first : first + (first - last_), std::memory_order_relaxed);
     expected_bytes_.store(bytes, std::memory_order_relaxed);
     last_ = first;
   }

@@ -81,7 +81,7 @@ def _check_writable(path: Path) -> None:
     try:
         writable_file(str(path))
     except argparse.ArgumentTypeError as error:
-        raise InvalidArgument(f"plan: --calibration: {error}") from None
+        raise InvalidArgument(f"plan: {error}; --calibration FILE names another file") from None
 
 
 def _keeps(plan: Namespace) -> bool:
