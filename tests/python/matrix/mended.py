@@ -69,7 +69,7 @@ MENDED = (
     ),
     Mended(
         "closing-a-sender-does-not-wait", "bf1101f", "python/farwrite/tensor.py",
-        """        self._native.close(seconds("close", timeout))
+        """        self._native.close(limit)
 
     def abandon""",
         """        with contextlib.suppress(TimeoutError):
@@ -268,8 +268,8 @@ MENDED = (
     ),
     Mended(
         "generator-trains-on-nothing", "17bf28c", "python/farwrite/box/training/shapes.py",
-        "    if not isinstance(arrays, Collection):",
-        "    if False and not isinstance(arrays, Collection):",
+        "    if not isinstance(arrays, Collection) or",
+        "    if",
         ("arguments_program.py shm SEASGD",),
     ),
 )  # fmt: skip
