@@ -65,6 +65,7 @@ def analyze(
     """
     # What may be wrong is checked before TensorFlow is imported, which takes seconds, and the graph
     # is read before the plug-in is, which may be compiled first.
+    wheel = find_wheel()
     if default_device is not None:
         default_device = _device(default_device)
     if not model.exists():
@@ -72,7 +73,7 @@ def analyze(
             f"farwrite tensorflow analyze: {model} does not exist; name a SavedModel's folder, a"
             " MetaGraph (.meta) or a GraphDef (.pb, .pbtxt)"
         )
-    require_supported(find_wheel())
+    require_supported(wheel)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # before TensorFlow is imported
     from farwrite.plugin import saved_graph
 
