@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from farwrite.errors import Error
+from farwrite.errors import Error, PeerDead
 
-FAILURES = (Error, OSError)
+_FAILURES = (Error, OSError)
 """What a test raises that fails. Every other exception is an error of the benchmark itself."""
 
 
@@ -19,19 +19,26 @@ def noting(reasons: dict[str, str], *keys: str) -> Iterator[None]:
     """
     try:
         yield
-    except FAILURES as error:
+    except _FAILURES as error:
         _raise_interrupt(error)
         for key in keys:
             reasons.setdefault(key, str(error) or type(error).__name__)
 
 
-def _raise_interrupt(error: BaseException) -> None:
-    """Raise the interrupt that the error came behind: what an interrupt ends may fail at its end.
+def end_now(stack: contextlib.ExitStack) -> None:
+    """End processes after a failure of one of them, without a wait for the others' answers."""
+    failure = PeerDead("bench: another process of the same test failed")
+    with noting({}):  # the failure has its reason
+        stack.__exit__(PeerDead, failure, None)
 
-    Such a failure must not keep the command from ending.
+
+def _raise_interrupt(error: BaseException) -> None:
+    """Raise the interrupt, or the error of the benchmark itself, that the failure came behind.
+
+    What it ends may fail at its end, and such a failure must not keep the command from ending.
     """
     before: BaseException | None = error
     while before is not None:
-        if isinstance(before, KeyboardInterrupt):
+        if not isinstance(before, Exception):
             raise before
         before = before.__context__

@@ -28,7 +28,7 @@ from farwrite_bench.box.openmpi import OpenMpi, mpi_ranks
 from farwrite_bench.box.plan import BOX_SHM, MPI
 from farwrite_bench.cluster.group import Group, Take
 from farwrite_bench.cluster.ways import Running
-from farwrite_bench.failure import noting
+from farwrite_bench.failure import end_now, noting
 from farwrite_bench.feed import benchmark as feed
 from farwrite_bench.grpc import benchmark as grpc
 from farwrite_bench.grpc import connect, qps
@@ -328,6 +328,14 @@ def test_a_way_of_tensorflow_whose_process_ends_has_no_further_turn(
     assert names[0] == "feed, 64 B, grpc, grpc://"
 
 
+def interrupted_end() -> None:
+    """End, as processes do whose end is interrupted."""
+    try:
+        raise KeyboardInterrupt
+    finally:
+        raise PeerDead("what the interrupt ended")
+
+
 def test_an_interrupt_is_no_failure_of_a_test() -> None:
     failed: dict[str, str] = {}
     with pytest.raises(KeyboardInterrupt), noting(failed, "a"):
@@ -337,6 +345,10 @@ def test_an_interrupt_is_no_failure_of_a_test() -> None:
             raise KeyboardInterrupt
         finally:
             raise PeerDead("what the interrupt ended")
+    stack = contextlib.ExitStack()
+    stack.callback(interrupted_end)
+    with pytest.raises(KeyboardInterrupt):
+        end_now(stack)
     with noting(failed, "a", "b"):
         raise OSError
     with noting(failed, "b"):

@@ -40,7 +40,7 @@ from farwrite_bench.box.process import (
 from farwrite_bench.box.rows import compared, row
 from farwrite_bench.box.worker import DELTA, box_worker
 from farwrite_bench.cluster.control import Control
-from farwrite_bench.failure import FAILURES, noting
+from farwrite_bench.failure import noting
 from farwrite_bench.harness.benchmark import Progress
 from farwrite_bench.report.parts import Row
 
@@ -212,7 +212,7 @@ class _Emulation:
         for key in same:
             del self._turns[key]
             if key in self._held:  # its members have ended, so that nothing is waited for
-                with contextlib.suppress(*FAILURES):
+                with noting({}):
                     self._held.pop(key)[0].close()
 
     def _hold(self, way: Way, stack: contextlib.ExitStack) -> None:
