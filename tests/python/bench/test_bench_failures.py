@@ -25,7 +25,7 @@ from farwrite_bench.box import benchmark as box
 from farwrite_bench.box import emulation, publish
 from farwrite_bench.box import plan as box_plan
 from farwrite_bench.box.openmpi import OpenMpi, mpi_ranks
-from farwrite_bench.box.plan import BOX_SHM, MPI
+from farwrite_bench.box.plan import BOX_SHM, BOX_TCP, MPI
 from farwrite_bench.cluster.group import Group, Take
 from farwrite_bench.cluster.ways import Running
 from farwrite_bench.failure import end_now, noting
@@ -107,6 +107,23 @@ def test_a_rank_that_ends_costs_its_rows_and_no_others(
     for shown in (drawing.read_text(), page.read_text()):
         assert "Failed, so without figures" in shown
         assert "MPI rank 0 ended early" in shown
+
+
+def test_a_transport_of_the_box_that_fails_leaves_the_other_its_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ways = [
+        replace(way, make=failing_turns.failing_worker) if way.transport == BOX_TCP else way
+        for way in emulation.WAYS
+    ]
+    monkeypatch.setattr(emulation, "WAYS", tuple(ways))
+    monkeypatch.syspath_prepend(str(Path(failing_turns.__file__).parent))
+    words = "--quick --test emulation --transport box-shm --transport box-tcp"
+    made, _ = planned(box.BENCHMARK, *words.split(), "--model", "inception_v1")
+    shm, tcp = emulation.run(made, show_nothing, tmp_path)
+    assert (shm["transport"], shm["error"], shm["rounds"]) == (BOX_SHM, None, made.rounds)
+    assert shm["verified"]
+    assert "ended early (exit status 7)" in tcp["error"]
 
 
 def test_a_way_of_publishing_that_fails_leaves_the_others_their_turns(
