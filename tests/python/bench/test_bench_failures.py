@@ -126,6 +126,20 @@ def test_a_transport_of_the_box_that_fails_leaves_the_other_its_turns(
     assert "ended early (exit status 7)" in tcp["error"]
 
 
+def test_a_rank_that_ends_before_its_first_message_is_a_failure(tmp_path: Path) -> None:
+    program = tmp_path / "orterun"
+    connect = "import sys; from multiprocessing.connection import Client; Client(sys.argv[1])"
+    program.write_text(
+        f'#!/bin/sh\nfor last; do :; done\nexec {sys.executable} -c "{connect}" "$last"\n'
+    )
+    program.chmod(0o755)
+    with (
+        pytest.raises(PeerDead, match="0 of 2 ranks of MPI started, and one ended at its start"),
+        mpi_ranks(OpenMpi(program), 2, tmp_path / "log"),
+    ):
+        pass
+
+
 def test_a_way_of_publishing_that_fails_leaves_the_others_their_turns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
