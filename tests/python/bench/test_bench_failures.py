@@ -270,6 +270,8 @@ def test_a_case_of_p2p_that_fails_is_a_row_and_the_others_have_new_processes(
     def pair(setup: Any, log: Path) -> Iterator[str]:
         started.append(setup.op)
         yield setup.op
+        if setup.op == "read":
+            raise PeerDead("no end")
 
     def measured(pair: str, case: Any, *_: object) -> Any:
         if (pair, case.size) == ("write", 4096):
@@ -289,6 +291,9 @@ def test_a_case_of_p2p_that_fails_is_a_row_and_the_others_have_new_processes(
     made, _ = planned(p2p.BENCHMARK, *words)
     facts = p2p_run.run(made, show_nothing, tmp_path)
     assert started == ["write", "write", "read", "alias"]
+    at_end = facts["rows"].pop(6)
+    assert (at_end["op"], at_end["error"]) == ("read, end of the processes", "no end")
+    assert p2p.BENCHMARK.failures({"rows": [at_end]}) == [(at_end["op"], "no end")]
     assert [(row["op"], row["size"]) for row in facts["rows"]] == [
         (op, size) for op in ("write", "read", "alias") for size in (8, 4096, 65536)
     ]
