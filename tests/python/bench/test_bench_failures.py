@@ -26,6 +26,7 @@ from farwrite_bench.box import emulation, publish
 from farwrite_bench.box import plan as box_plan
 from farwrite_bench.box.openmpi import OpenMpi, mpi_ranks
 from farwrite_bench.box.plan import BOX_SHM, BOX_TCP, MPI
+from farwrite_bench.calls import benchmark as calls
 from farwrite_bench.cluster.group import Group, Take
 from farwrite_bench.cluster.ways import Running
 from farwrite_bench.failure import end_now, noting
@@ -378,6 +379,20 @@ def interrupted_end() -> None:
         raise KeyboardInterrupt
     finally:
         raise PeerDead("what the interrupt ended")
+
+
+def test_threads_of_calls_that_fail_are_a_row_beside_the_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def thread_rows(*_: object) -> Iterator[dict[str, Any]]:
+        yield {"bytes": 8}
+        raise PeerDead(GONE)
+
+    monkeypatch.setattr(calls, "_thread_rows", thread_rows)
+    *_, facts = calls.measure(calls.CallsPlan(1, None), show_nothing, tmp_path)
+    assert facts["threads"] == [{"bytes": 8}]
+    assert len(facts["rows"]) == len(calls.CALLS) + 1
+    assert calls.BENCHMARK.failures({"rows": facts["rows"]}) == [("two threads", GONE)]
 
 
 def test_an_interrupt_is_no_failure_of_a_test() -> None:
