@@ -179,7 +179,8 @@ def _run(part: Part, folder: Path, *, quick: bool) -> bool:
         # The progress goes to the terminal, and the table to a file.
         status = run_to_end([sys.executable, "-m", "farwrite", *words], output)
     facts = _facts(unfinished)
-    if not facts or _is_interrupted(unfinished) or (status != 0 and not failed_rows(facts)):
+    explained = status == 0 or failed_rows(facts.get("rows", ()))
+    if not facts or _is_interrupted(unfinished) or not explained:
         return False
     unfinished.rename(part.result(folder))
     return status == 0
@@ -193,7 +194,7 @@ def _is_interrupted(result: Path) -> bool:
 def _is_whole(result: Path) -> bool:
     """Whether there is a result none of whose rows failed."""
     facts = _facts(result)
-    return bool(facts) and not failed_rows(facts)
+    return bool(facts) and not failed_rows(facts.get("rows", ()))
 
 
 def _facts(result: Path) -> Facts:

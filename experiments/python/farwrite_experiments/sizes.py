@@ -67,7 +67,7 @@ def measure(cases: list[Case], progress: Progress, logs: Path) -> Facts:
         for why in failed.values():  # the others go on in new processes
             model = left.popleft().model if left else "end of the processes"
             rows.append({"model": model, "error": why})
-    measured = without_failures({"rows": rows})["rows"]
+    measured = without_failures(rows)
     return {"overall": overall(measured) if measured else None, "rows": rows}
 
 

@@ -71,13 +71,13 @@ def ranks_without_mpi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_rank_that_ends_costs_its_rows_and_no_others(
     tmp_path: Path, ranks_without_mpi: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file, drawing, page = (tmp_path / f"box.{kind}" for kind in ("json", "svg", "html"))
+    file, page = tmp_path / "box.json", tmp_path / "box.html"
     words = "--quick --test latency --test emulation --transport box-shm --transport mpi"
     arguments = parsed(
         box.BENCHMARK,
         *words.split(),
         *("--model", "inception_v1", "--model", "resnet50"),
-        *("--json", str(file), "--svg", str(drawing), "--report", str(page)),
+        *("--json", str(file), "--report", str(page)),
     )
     assert command.run(box.BENCHMARK, arguments) == 1
     facts = result(file, "box")
@@ -105,9 +105,7 @@ def test_a_rank_that_ends_costs_its_rows_and_no_others(
     name = "Asynchronous training, emulated: Inception-v1 x 2, mpi"
     assert f"\n{name} failed: {failed['error']}\n" in printed.out
     assert f"farwrite bench box: 1 of 5 rows failed: {name};" in printed.err
-    for shown in (drawing.read_text(), page.read_text()):
-        assert "Failed, so without figures" in shown
-        assert "MPI rank 0 ended early" in shown
+    assert "failed: MPI rank 0 ended early" in page.read_text()
 
 
 def test_a_transport_of_the_box_that_fails_leaves_the_other_its_turns(
