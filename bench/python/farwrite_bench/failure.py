@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from farwrite.errors import Error, PeerDead
+
+if TYPE_CHECKING:  # the processes of a box end what failed, and show nothing
+    from farwrite_bench.report.parts import Row
 
 _FAILURES = (Error, OSError)
 """What a test raises that fails. Every other exception is an error of the benchmark itself."""
@@ -23,6 +27,15 @@ def noting(reasons: dict[str, str], *keys: str) -> Iterator[None]:
         _raise_interrupt(error)
         for key in keys:
             reasons.setdefault(key, str(error) or type(error).__name__)
+
+
+def attempt(make: Callable[..., Row], *arguments: object) -> Row:
+    """Return the row that `make` returns; of a failure, one of its reason as ``error``."""
+    made: Row = {}
+    failed: dict[str, str] = {}
+    with noting(failed, "error"):
+        made = make(*arguments)
+    return {**made, **failed}
 
 
 def end_now(stack: contextlib.ExitStack) -> None:

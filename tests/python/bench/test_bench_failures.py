@@ -29,7 +29,7 @@ from farwrite_bench.box.plan import BOX_SHM, BOX_TCP, MPI
 from farwrite_bench.calls import benchmark as calls
 from farwrite_bench.cluster.group import Group, Take
 from farwrite_bench.cluster.ways import Running
-from farwrite_bench.failure import end_now, noting
+from farwrite_bench.failure import attempt, end_now, noting
 from farwrite_bench.feed import benchmark as feed
 from farwrite_bench.grpc import benchmark as grpc
 from farwrite_bench.grpc import connect, qps
@@ -411,6 +411,8 @@ def test_an_interrupt_is_no_failure_of_a_test() -> None:
     with noting(failed, "b"):
         raise PeerDead(GONE)
     assert failed == {"a": "OSError", "b": "OSError"}, "the first reason is the cause"
+    assert attempt(dict, [("gb_s", 1.0)]) == {"gb_s": 1.0}
+    assert list(attempt(Path("/nowhere").read_text)) == ["error"]
 
 
 def test_the_page_names_the_files_of_interrupted_runs(tmp_path: Path) -> None:
