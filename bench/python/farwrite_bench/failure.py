@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
-from farwrite.errors import Error
+from farwrite.errors import Error, PeerDead
 
-FAILURES = (Error, OSError)
+if TYPE_CHECKING:  # the processes of a box end what failed, and show nothing
+    from farwrite_bench.report.parts import Row
+
+_FAILURES = (Error, OSError)
 """What a test raises that fails. Every other exception is an error of the benchmark itself."""
 
 
@@ -19,19 +23,35 @@ def noting(reasons: dict[str, str], *keys: str) -> Iterator[None]:
     """
     try:
         yield
-    except FAILURES as error:
+    except _FAILURES as error:
         _raise_interrupt(error)
         for key in keys:
             reasons.setdefault(key, str(error) or type(error).__name__)
 
 
-def _raise_interrupt(error: BaseException) -> None:
-    """Raise the interrupt that the error came behind: what an interrupt ends may fail at its end.
+def attempt(make: Callable[..., Row], *arguments: object) -> Row:
+    """Return the row that `make` returns; of a failure, one of its reason as ``error``."""
+    made: Row = {}
+    failed: dict[str, str] = {}
+    with noting(failed, "error"):
+        made = make(*arguments)
+    return {**made, **failed}
 
-    Such a failure must not keep the command from ending.
+
+def end_now(stack: contextlib.ExitStack) -> None:
+    """End processes after a failure of one of them, without a wait for the others' answers."""
+    failure = PeerDead("bench: another process of the same test failed")
+    with noting({}):  # the failure has its reason
+        stack.__exit__(PeerDead, failure, None)
+
+
+def _raise_interrupt(error: BaseException) -> None:
+    """Raise the interrupt, or the error of the benchmark itself, that the failure came behind.
+
+    What it ends may fail at its end, and such a failure must not keep the command from ending.
     """
     before: BaseException | None = error
     while before is not None:
-        if isinstance(before, KeyboardInterrupt):
+        if not isinstance(before, Exception):
             raise before
         before = before.__context__

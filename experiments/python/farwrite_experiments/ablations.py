@@ -165,7 +165,9 @@ def _small_tensors(rows: Sequence[Row]) -> Iterator[str]:
         (SLICE, "one 4 KiB tensor", 0.5),
         (PARALLEL, f"each of {PARALLEL_TENSORS} 4 KiB tensors", 0.2),
     ):
-        local = added.get((consumer, LOCAL.key)) or 0.0
+        local = added.get((consumer, LOCAL.key))
+        if local is None:
+            continue
         stock = added.get((consumer, GRPC.key))
         shares = [
             f"{key} {(taken - local) / (stock - local):.2f}"

@@ -172,32 +172,36 @@ def _run_all(parts: Sequence[Part], folder: Path, *, quick: bool) -> list[str]:
 def _run(part: Part, folder: Path, *, quick: bool) -> bool:
     unfinished = part.result(folder / UNFINISHED)
     unfinished.parent.mkdir(parents=True, exist_ok=True)
-    if _is_finished(unfinished):  # an interrupted run is continued, where its benchmark can
-        unfinished.unlink()
+    if not _is_interrupted(unfinished):  # such a run is continued, where its benchmark can
+        unfinished.unlink(missing_ok=True)
     words = [*part.command(quick=quick), "--json", str(unfinished)]
     with unfinished.with_suffix(".txt").open("w") as output:
         # The progress goes to the terminal, and the table to a file.
         status = run_to_end([sys.executable, "-m", "farwrite", *words], output)
-    if not _is_finished(unfinished) or (status != 0 and _is_whole(unfinished)):
+    facts = _facts(unfinished)
+    explained = status == 0 or failed_rows(facts.get("rows", ()))
+    if not facts or _is_interrupted(unfinished) or not explained:
         return False
     unfinished.rename(part.result(folder))
     return status == 0
 
 
-def _is_finished(result: Path) -> bool:
-    """Whether a run came to its end, where some of its rows may have failed."""
-    return result.exists() and bool(_facts(result).get("finished", True))
+def _is_interrupted(result: Path) -> bool:
+    """Whether a run did not come to its end. Rows of one that did may have failed."""
+    return not _facts(result).get("finished", True)
 
 
 def _is_whole(result: Path) -> bool:
     """Whether there is a result none of whose rows failed."""
-    return result.exists() and not failed_rows(_facts(result))
+    facts = _facts(result)
+    return bool(facts) and not failed_rows(facts.get("rows", ()))
 
 
 def _facts(result: Path) -> Facts:
+    """Return what a file holds; nothing, where it is none or is cut short."""
     try:
         return dict(json.loads(result.read_text(encoding="utf-8")))
-    except (ValueError, TypeError):
+    except (OSError, ValueError, TypeError):
         return {}
 
 

@@ -64,9 +64,10 @@ def measure(cases: list[Case], progress: Progress, logs: Path) -> Facts:
                 progress(1 - len(left) / len(cases), left[0].model)
                 rows.append(_measure(cluster, left[0]))
                 left.popleft()
-        if failed:  # the others go on in new processes
-            rows.append({"model": left.popleft().model, "error": next(iter(failed.values()))})
-    measured = without_failures({"rows": rows})["rows"]
+        for why in failed.values():  # the others go on in new processes
+            model = left.popleft().model if left else "end of the processes"
+            rows.append({"model": model, "error": why})
+    measured = without_failures(rows)
     return {"overall": overall(measured) if measured else None, "rows": rows}
 
 

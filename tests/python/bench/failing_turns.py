@@ -1,4 +1,4 @@
-"""Ranks of ``bench box`` that need no MPI, and a turn that may end one of them."""
+"""Ranks of ``bench box`` that need no MPI, and turns that may end a process."""
 
 from __future__ import annotations
 
@@ -32,6 +32,12 @@ def failing_once(size: int) -> Iterator[Turn]:
         return [compute + 0.001] * count, {}
 
     yield Turn(run, weights=lambda: np.full(4, WORKERS * steps * DELTA))
+
+
+@contextlib.contextmanager
+def failing_worker(*_: object) -> Iterator[Turn]:
+    """End every worker in its first turn."""
+    yield Turn(lambda *_: os._exit(STATUS))
 
 
 if __name__ == "__main__":

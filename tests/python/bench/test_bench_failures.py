@@ -25,10 +25,11 @@ from farwrite_bench.box import benchmark as box
 from farwrite_bench.box import emulation, publish
 from farwrite_bench.box import plan as box_plan
 from farwrite_bench.box.openmpi import OpenMpi, mpi_ranks
-from farwrite_bench.box.plan import BOX_SHM, MPI
+from farwrite_bench.box.plan import BOX_SHM, BOX_TCP, MPI
+from farwrite_bench.calls import benchmark as calls
 from farwrite_bench.cluster.group import Group, Take
 from farwrite_bench.cluster.ways import Running
-from farwrite_bench.failure import noting
+from farwrite_bench.failure import attempt, end_now, noting
 from farwrite_bench.feed import benchmark as feed
 from farwrite_bench.grpc import benchmark as grpc
 from farwrite_bench.grpc import connect, qps
@@ -70,13 +71,13 @@ def ranks_without_mpi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_rank_that_ends_costs_its_rows_and_no_others(
     tmp_path: Path, ranks_without_mpi: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file, drawing, page = (tmp_path / f"box.{kind}" for kind in ("json", "svg", "html"))
+    file, page = tmp_path / "box.json", tmp_path / "box.html"
     words = "--quick --test latency --test emulation --transport box-shm --transport mpi"
     arguments = parsed(
         box.BENCHMARK,
         *words.split(),
         *("--model", "inception_v1", "--model", "resnet50"),
-        *("--json", str(file), "--svg", str(drawing), "--report", str(page)),
+        *("--json", str(file), "--report", str(page)),
     )
     assert command.run(box.BENCHMARK, arguments) == 1
     facts = result(file, "box")
@@ -104,9 +105,38 @@ def test_a_rank_that_ends_costs_its_rows_and_no_others(
     name = "Asynchronous training, emulated: Inception-v1 x 2, mpi"
     assert f"\n{name} failed: {failed['error']}\n" in printed.out
     assert f"farwrite bench box: 1 of 5 rows failed: {name};" in printed.err
-    for shown in (drawing.read_text(), page.read_text()):
-        assert "Failed, so without figures" in shown
-        assert "MPI rank 0 ended early" in shown
+    assert "failed: MPI rank 0 ended early" in page.read_text()
+
+
+def test_a_transport_of_the_box_that_fails_leaves_the_other_its_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ways = [
+        replace(way, make=failing_turns.failing_worker) if way.transport == BOX_TCP else way
+        for way in emulation.WAYS
+    ]
+    monkeypatch.setattr(emulation, "WAYS", tuple(ways))
+    monkeypatch.syspath_prepend(str(Path(failing_turns.__file__).parent))
+    words = "--quick --test emulation --transport box-shm --transport box-tcp"
+    made, _ = planned(box.BENCHMARK, *words.split(), "--model", "inception_v1")
+    shm, tcp = emulation.run(made, show_nothing, tmp_path)
+    assert (shm["transport"], shm["error"], shm["rounds"]) == (BOX_SHM, None, made.rounds)
+    assert shm["verified"]
+    assert "ended early (exit status 7)" in tcp["error"]
+
+
+def test_a_rank_that_ends_before_its_first_message_is_a_failure(tmp_path: Path) -> None:
+    program = tmp_path / "orterun"
+    connect = "import sys; from multiprocessing.connection import Client; Client(sys.argv[1])"
+    program.write_text(
+        f'#!/bin/sh\nfor last; do :; done\nexec {sys.executable} -c "{connect}" "$last"\n'
+    )
+    program.chmod(0o755)
+    with (
+        pytest.raises(PeerDead, match="0 of 2 ranks of MPI started, and one ended at its start"),
+        mpi_ranks(OpenMpi(program), 2, tmp_path / "log"),
+    ):
+        pass
 
 
 def test_a_way_of_publishing_that_fails_leaves_the_others_their_turns(
@@ -167,15 +197,18 @@ def test_a_grpc_program_that_fails_costs_the_row_of_its_transport(
     assert cells[1][3:] == ["-"] * 7 + ["failed: the server ended early (exit status 3)"]
 
 
-def test_workers_of_qps_that_fail_at_their_end_have_no_figures(
+def test_figures_of_farwrite_in_qps_are_checked_at_the_end_of_its_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    ended = []
+
     class Pair:
         def __init__(self, key: str) -> None:
-            self._key = key
+            self._key, self._runs = key, 0
 
         def run(self, *_: object) -> str:
-            if self._key == "uds":
+            self._runs += 1
+            if self._key in ("tcp", "farwrite-tcp") and self._runs == 2:
                 raise PeerDead(GONE)
             return self._key
 
@@ -185,9 +218,11 @@ def test_workers_of_qps_that_fail_at_their_end_have_no_figures(
 
     @contextlib.contextmanager
     def workers(transport: Any, *_: object) -> Iterator[Pair]:
-        if transport.key == "farwrite-tcp":
-            raise PeerDead("no start")
-        yield Pair(transport.key)
+        try:
+            yield Pair(transport.key)
+        except PeerDead:
+            ended.append(transport.key)
+            raise
 
     monkeypatch.setattr(qps, "_workers", workers)
     monkeypatch.setattr(qps, "figures", lambda _: {"rpc_s": 5.0, "p50_us": 1.0})
@@ -195,12 +230,15 @@ def test_workers_of_qps_that_fail_at_their_end_have_no_figures(
     chosen = [word for key in keys for word in ("--transport", key)]
     made = grpc.of.make_plan(parsed(grpc.BENCHMARK, "qps", "--quick", *chosen))
     rows = qps.rows(made, lambda _: None, tmp_path)
-    found = {row["transport"]: (row["rpc_s"], row["error"]) for row in rows}
-    assert found == {
-        "tcp": (5.0, None),
-        "farwrite-shm": (None, "not upgraded"),
-        "farwrite-tcp": (None, "no start"),
+    found = {
+        key: [(row["rpc_s"], row["error"]) for row in rows if row["transport"] == key]
+        for key in keys
     }
+    assert found["tcp"][0] == (5.0, None)
+    assert set(found["tcp"][1:]) == {(None, GONE)}, "later scenarios"
+    assert set(found["farwrite-tcp"]) == {(None, GONE)}, "earlier ones too: no counters"
+    assert set(found["farwrite-shm"]) == {(None, "not upgraded")}
+    assert ended == ["tcp", "farwrite-tcp"], "they do not run beside measured ones"
 
 
 def test_a_connection_that_fails_costs_the_rows_of_its_transport(
@@ -231,6 +269,8 @@ def test_a_case_of_p2p_that_fails_is_a_row_and_the_others_have_new_processes(
     def pair(setup: Any, log: Path) -> Iterator[str]:
         started.append(setup.op)
         yield setup.op
+        if setup.op == "read":
+            raise PeerDead("no end")
 
     def measured(pair: str, case: Any, *_: object) -> Any:
         if (pair, case.size) == ("write", 4096):
@@ -250,6 +290,9 @@ def test_a_case_of_p2p_that_fails_is_a_row_and_the_others_have_new_processes(
     made, _ = planned(p2p.BENCHMARK, *words)
     facts = p2p_run.run(made, show_nothing, tmp_path)
     assert started == ["write", "write", "read", "alias"]
+    at_end = facts["rows"].pop(6)
+    assert (at_end["op"], at_end["error"]) == ("read, end of the processes", "no end")
+    assert p2p.BENCHMARK.failures({"rows": [at_end]}) == [(at_end["op"], "no end")]
     assert [(row["op"], row["size"]) for row in facts["rows"]] == [
         (op, size) for op in ("write", "read", "alias") for size in (8, 4096, 65536)
     ]
@@ -328,6 +371,28 @@ def test_a_way_of_tensorflow_whose_process_ends_has_no_further_turn(
     assert names[0] == "feed, 64 B, grpc, grpc://"
 
 
+def interrupted_end() -> None:
+    """End, as processes do whose end is interrupted."""
+    try:
+        raise KeyboardInterrupt
+    finally:
+        raise PeerDead("what the interrupt ended")
+
+
+def test_threads_of_calls_that_fail_are_a_row_beside_the_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def thread_rows(*_: object) -> Iterator[dict[str, Any]]:
+        yield {"bytes": 8}
+        raise PeerDead(GONE)
+
+    monkeypatch.setattr(calls, "_thread_rows", thread_rows)
+    *_, facts = calls.measure(calls.CallsPlan(1, None), show_nothing, tmp_path)
+    assert facts["threads"] == [{"bytes": 8}]
+    assert len(facts["rows"]) == len(calls.CALLS) + 1
+    assert calls.BENCHMARK.failures({"rows": facts["rows"]}) == [("two threads", GONE)]
+
+
 def test_an_interrupt_is_no_failure_of_a_test() -> None:
     failed: dict[str, str] = {}
     with pytest.raises(KeyboardInterrupt), noting(failed, "a"):
@@ -337,11 +402,17 @@ def test_an_interrupt_is_no_failure_of_a_test() -> None:
             raise KeyboardInterrupt
         finally:
             raise PeerDead("what the interrupt ended")
+    stack = contextlib.ExitStack()
+    stack.callback(interrupted_end)
+    with pytest.raises(KeyboardInterrupt):
+        end_now(stack)
     with noting(failed, "a", "b"):
         raise OSError
     with noting(failed, "b"):
         raise PeerDead(GONE)
     assert failed == {"a": "OSError", "b": "OSError"}, "the first reason is the cause"
+    assert attempt(dict, [("gb_s", 1.0)]) == {"gb_s": 1.0}
+    assert list(attempt(Path("/nowhere").read_text)) == ["error"]
 
 
 def test_the_page_names_the_files_of_interrupted_runs(tmp_path: Path) -> None:

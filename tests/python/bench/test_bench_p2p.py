@@ -4,6 +4,8 @@ import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -177,6 +179,30 @@ def test_between_hosts_every_word_is_checked_and_both_sides_counters_shown(tmp_p
         for side in row["counters"].values():
             assert side["registrations"] == side["adapter_registrations"] == 0
     assert "1 MiB" in done.stdout
+
+
+def test_a_series_that_the_other_host_answers_with_an_error_costs_one_row(monkeypatch):
+    carry_out, checks = hosts.Service.answer, []
+
+    def answer(service, request):
+        if request["do"] == "check":
+            checks.append(request)
+            if len(checks) == 1:
+                raise OSError("no memory")
+        return carry_out(service, request)
+
+    monkeypatch.setattr(hosts.Service, "answer", answer)
+    plan = hosts.HostPlan("", None, None, "block", ("write",), (4096, 8192), 4, 1, MIB, 10)
+    with (
+        hosts.open_device("tcp", None, "block") as device,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        served = threads.submit(hosts.serve, device, True)
+        plan = replace(plan, peer=device.endpoint)
+        failed, row = hosts.measure(plan, lambda *_: None)["rows"]
+        served.result(20)
+    assert failed == {"op": "write", "size": 4096, "error": "the serving side: no memory"}
+    assert (row["size"], row["verified"]) == (8192, True)
 
 
 def test_wrong_words_are_counted():

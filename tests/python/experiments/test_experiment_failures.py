@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,24 @@ def test_a_network_of_sizes_that_fails_is_a_row(
     assert len(started) == 2
     assert facts["overall"]["share_over_10KB"] == 0
     assert sizes.BENCHMARK.failures(facts) == [("lstm", GONE)]
+
+
+def test_processes_of_sizes_that_fail_at_their_end_are_a_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise PeerDead(GONE)
+
+    def start(way: object, layout: object, logs: object, stack: contextlib.ExitStack) -> None:
+        stack.callback(fail)
+
+    monkeypatch.setattr(sizes, "import_tensorflow", do_nothing)
+    monkeypatch.setattr(sizes, "start", start)
+    monkeypatch.setattr(sizes, "_measure", lambda _, case: {"model": case.model, "sizes": [4]})
+    made = plan_of(sizes.BENCHMARK, "bench", "sizes", "--model", "gru")
+    facts = sizes.measure(made, show_nothing, tmp_path)
+    assert sizes.BENCHMARK.failures(facts) == [("end of the processes", GONE)]
+    assert facts["overall"]["share_over_10KB"] == 0
 
 
 def test_a_task_of_convergence_that_fails_is_rows(

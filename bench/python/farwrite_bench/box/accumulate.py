@@ -30,7 +30,7 @@ from farwrite_bench.box.rows import rated, row
 from farwrite_bench.box.worker import DELTA
 from farwrite_bench.cluster.group import in_turn
 from farwrite_bench.cluster.process import Task
-from farwrite_bench.failure import noting
+from farwrite_bench.failure import attempt
 from farwrite_bench.harness.benchmark import Progress
 from farwrite_bench.report.parts import Row
 
@@ -50,15 +50,9 @@ def run(plan: BoxPlan, progress: Progress, logs: Path) -> list[Row]:
     """Measure each type over each transport of the box."""
     rows: list[Row] = []
     size = min(plan.segment_bytes(SHARE), MOST_BYTES)
-    failed: dict[str, str] = {}
     for transport, dtype in itertools.product(plan.boxes, TARGETS):
         progress(0.0, f"accumulate {dtype} over {transport}")
-        way = f"{transport} {dtype}"
-        figures: Row = {}
-        with noting(failed, way):
-            figures = _measure(plan, transport, dtype, size, logs)
-        if way in failed:
-            figures = {"error": failed[way]}
+        figures = attempt(_measure, plan, transport, dtype, size, logs)
         rows.append(row(ACCUMULATE, transport, dtype=dtype, bytes=size, **figures))
     return rows
 

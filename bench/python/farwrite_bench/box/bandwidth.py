@@ -38,7 +38,7 @@ from farwrite_bench.box.process import (
 from farwrite_bench.box.rows import rated, row
 from farwrite_bench.cluster.group import in_turn
 from farwrite_bench.cluster.process import Task
-from farwrite_bench.failure import noting
+from farwrite_bench.failure import attempt
 from farwrite_bench.harness.benchmark import Progress
 from farwrite_bench.report.parts import Row
 
@@ -67,16 +67,16 @@ def run(plan: BoxPlan, progress: Progress, logs: Path) -> list[Row]:
         size = segment_bytes(plan, number)
         passes = 1 if plan.quick else max(ROUND_BYTES // (number * size), 1)
         moved = {"workers": number, "bytes": size, "passes": passes}
-        failed: dict[str, str] = {}
         for transport in plan.boxes:
             progress(place / len(plan.processes), f"{number} processes over {transport}")
-            figures: Row = {}
-            with noting(failed, transport), processes(number, logs) as tasks:
-                figures = rated(_rates(plan, tasks, transport, size, passes, logs), TARGET)
-            if transport in failed:
-                figures = {"error": failed[transport]}
+            figures = attempt(_measure, plan, number, transport, size, passes, logs)
             rows.append(row(BANDWIDTH, transport, **moved, **figures))
     return rows
+
+
+def _measure(plan: BoxPlan, number: int, transport: str, size: int, passes: int, logs: Path) -> Row:
+    with processes(number, logs) as tasks:
+        return rated(_rates(plan, tasks, transport, size, passes, logs), TARGET)
 
 
 def segment_bytes(plan: BoxPlan, number: int) -> int:

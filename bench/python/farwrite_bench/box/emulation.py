@@ -40,7 +40,7 @@ from farwrite_bench.box.process import (
 from farwrite_bench.box.rows import compared, row
 from farwrite_bench.box.worker import DELTA, box_worker
 from farwrite_bench.cluster.control import Control
-from farwrite_bench.failure import FAILURES, noting
+from farwrite_bench.failure import end_now, noting
 from farwrite_bench.harness.benchmark import Progress
 from farwrite_bench.report.parts import Row
 
@@ -197,23 +197,23 @@ class _Emulation:
 
     @contextlib.contextmanager
     def _trying(self, way: Way) -> Iterator[None]:
-        """Note a failure, and end the processes of the way: all ways of these have failed."""
-        crew = self._runners[way.transport]
-        same = [
-            each.key
-            for each in WAYS
-            if each.key in self._turns and self._runners[each.transport] is crew
-        ]
+        """Note a failure of the way's transport, and end its processes.
+
+        Other transports of these processes keep their turns, and have further ones in new
+        processes.
+        """
+        same = _ways(way.transport, self._turns)
         with noting(self._failed, *same):
             yield
         if way.key not in self._failed:
             return
-        crew.end()
         for key in same:
             del self._turns[key]
-            if key in self._held:  # its members have ended, so that nothing is waited for
-                with contextlib.suppress(*FAILURES):
-                    self._held.pop(key)[0].close()
+        crew = self._runners[way.transport]
+        for each in WAYS:
+            if each.key in self._held and self._runners[each.transport] is crew:
+                end_now(self._held.pop(each.key)[0])
+        crew.end()
 
     def _hold(self, way: Way, stack: contextlib.ExitStack) -> None:
         own = stack.enter_context(contextlib.ExitStack())

@@ -9,7 +9,7 @@ from farwrite_bench import _native
 from farwrite_bench.box.plan import BOX_SHM, LATENCY, BoxPlan
 from farwrite_bench.box.process import served_box, serving
 from farwrite_bench.box.rows import row
-from farwrite_bench.failure import noting
+from farwrite_bench.failure import attempt
 from farwrite_bench.harness.benchmark import Progress
 from farwrite_bench.report.parts import Row
 from farwrite_bench.sizes import KIB, MIB
@@ -23,13 +23,10 @@ SERVER_BYTES = 64 * MIB
 def run(plan: BoxPlan, progress: Progress, logs: Path) -> list[Row]:
     """Measure each transport of the box."""
     rows: list[Row] = []
-    failed: dict[str, str] = {}
     for transport in plan.boxes:
         progress(0.0, f"1 KiB reads over {transport}")
-        with noting(failed, transport):
-            rows.append(_measure(plan, transport, logs))
-        if transport in failed:
-            rows.append(row(LATENCY, transport, bytes=READ_BYTES, error=failed[transport]))
+        figures = attempt(_measure, plan, transport, logs)
+        rows.append(row(LATENCY, transport, bytes=READ_BYTES, **figures))
     return rows
 
 
@@ -44,12 +41,9 @@ def _measure(plan: BoxPlan, transport: str, logs: Path) -> Row:
             tails.append(statistics.quantiles(times, n=100)[98])
     p50 = statistics.median(medians)
     aimed = transport == BOX_SHM
-    return row(
-        LATENCY,
-        transport,
-        bytes=READ_BYTES,
-        p50_us=round(p50, 3),
-        p99_us=round(statistics.median(tails), 3),
-        target=f"<={TARGET_US:g} us" if aimed else None,
-        target_met=p50 <= TARGET_US if aimed else None,
-    )
+    return {
+        "p50_us": round(p50, 3),
+        "p99_us": round(statistics.median(tails), 3),
+        "target": f"<={TARGET_US:g} us" if aimed else None,
+        "target_met": p50 <= TARGET_US if aimed else None,
+    }

@@ -217,6 +217,13 @@ def _accept(
     command: str,
 ) -> list[Control]:
     connections: dict[int, Connection] = {}
+
+    def ended(status: str) -> PeerDead:
+        return PeerDead(
+            f"bench box: {len(connections)} of {count} ranks of MPI started{status};"
+            f" {ran(command)}; {end_of(log)}"
+        )
+
     listener.settimeout(0.2)
     give_up = time.monotonic() + START_SECONDS
     while len(connections) < count:
@@ -225,14 +232,15 @@ def _accept(
         except TimeoutError:
             if launcher.poll() is None and time.monotonic() < give_up:
                 continue
-            ended = "" if launcher.poll() is None else status_of(launcher.returncode)
-            raise PeerDead(
-                f"bench box: {len(connections)} of {count} ranks of MPI started{ended};"
-                f" {ran(command)}; {end_of(log)}"
-            ) from None
+            status = "" if launcher.poll() is None else status_of(launcher.returncode)
+            raise ended(status) from None
         line.settimeout(None)
         connection = Connection(line.detach())
-        connections[connection.recv()] = connection
+        try:
+            number = connection.recv()
+        except EOFError:
+            raise ended(", and one ended at its start") from None
+        connections[number] = connection
     return [
         RankControl(connections[number], number, log, command, launcher) for number in range(count)
     ]

@@ -19,10 +19,9 @@ from typing import Any
 import numpy as np
 
 from farwrite import box
-from farwrite.errors import PeerDead
 from farwrite_bench.cluster.control import Control
 from farwrite_bench.cluster.process import Task
-from farwrite_bench.failure import FAILURES
+from farwrite_bench.failure import end_now
 from farwrite_bench.sizes import MIB
 
 ORDER_SECONDS = 300.0
@@ -160,9 +159,7 @@ class Crew:
     def end(self) -> None:
         """End the processes after a failure of any, without a wait for those that still run."""
         self._members = None
-        failure = PeerDead("bench box: another process of the same turn failed")
-        with contextlib.suppress(*FAILURES):
-            self._stack.__exit__(PeerDead, failure, None)
+        end_now(self._stack)
 
     def __enter__(self) -> Crew:
         return self

@@ -71,17 +71,21 @@ def measure(plan: CallsPlan, progress: Progress, logs: Path) -> Iterator[Facts]:
                     took.append(way(name, times) / times * 1e6)
         rows = [_row(name, *timed[name]) for name in CALLS]
     yield {"rows": rows}
-    threads = list(_thread_rows(plan.rounds, progress))
-    yield {"rows": rows, "threads": threads}
+    threads: list[Row] = []
+    failed: dict[str, str] = {}
+    with noting(failed, "two threads"):
+        for thread_row in _thread_rows(plan.rounds, progress):
+            threads.append(thread_row)
+    without = [{"call": key, "error": why} for key, why in failed.items()]
+    yield {"rows": [*rows, *without], "threads": threads}
     if plan.valgrind is None:
         return
-    failed: dict[str, str] = {}
     for number, row in enumerate(rows):
         call = row["call"]
         progress(number / len(rows), f"instructions of {call}")
-        with noting(failed, call):
+        with noting(failed, f"{call}, instructions"):
             row["instructions"] = _instructions(plan.valgrind, call, logs)
-        without = [{"call": f"{key}, instructions", "error": why} for key, why in failed.items()]
+        without = [{"call": key, "error": why} for key, why in failed.items()]
         yield {"rows": [*rows, *without], "threads": threads}
 
 

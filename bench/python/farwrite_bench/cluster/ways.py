@@ -20,7 +20,7 @@ from farwrite_bench.cluster.process import free_addresses
 from farwrite_bench.cluster.seat import Seat, Threads
 from farwrite_bench.cluster.server import answer
 from farwrite_bench.cluster.transport import Transport, forced, load_plugin
-from farwrite_bench.failure import FAILURES, noting
+from farwrite_bench.failure import end_now, noting
 from farwrite_bench.ratio import ratio_of_rounds
 from farwrite_bench.report.parts import Row
 
@@ -83,8 +83,7 @@ class Running:
             yield
         if key in self.failed:
             self.groups.pop(key, None)
-            with contextlib.suppress(*FAILURES):
-                self._own[key].close()
+            end_now(self._own[key])
 
     def start(self, key: str, way: Way, fabric: str | None, logs: Path) -> None:
         """Start the processes of a way."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
+import queue
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
+
+from farwrite.errors import PeerDead
 
 INSTALL = "no module torch: pip install torch, with CUDA"
 
@@ -27,12 +30,13 @@ def start(size: int, ordinal: int, stack: contextlib.ExitStack) -> Callable[[int
     mine = torch.empty(size, dtype=torch.uint8, device=f"cuda:{ordinal}")
 
     def turn(part: int, transfers: int) -> float:
-        torch.cuda.synchronize()
-        begin = time.perf_counter()
-        for _ in range(transfers):
-            mine[:part].copy_(shared[:part])
+        with _failing():
             torch.cuda.synchronize()
-        return time.perf_counter() - begin
+            begin = time.perf_counter()
+            for _ in range(transfers):
+                mine[:part].copy_(shared[:part])
+                torch.cuda.synchronize()
+            return time.perf_counter() - begin
 
     return turn
 
@@ -51,6 +55,17 @@ def hand_over_us(size: int, ordinal: int, times: int) -> list[float]:
         return taken
 
 
+@contextlib.contextmanager
+def _failing() -> Iterator[None]:
+    """Raise an error of PyTorch, or of its queue, as a failure of the benchmark's other process."""
+    try:
+        yield
+    except (RuntimeError, queue.Empty) as error:
+        raise PeerDead(
+            f"bench gpu: PyTorch shared no tensor: {str(error) or 'none came in time'}"
+        ) from None
+
+
 class _Owner:
     def __init__(self, size: int, ordinal: int, stack: contextlib.ExitStack) -> None:
         processes = importlib.import_module("torch.multiprocessing")
@@ -64,8 +79,9 @@ class _Owner:
         stack.callback(self._orders.put, False)
 
     def take(self) -> Any:
-        self._orders.put(True)
-        return self._tensors.get(timeout=120)
+        with _failing():
+            self._orders.put(True)
+            return self._tensors.get(timeout=120)
 
 
 def _own(size: int, ordinal: int, orders: Any, tensors: Any) -> None:

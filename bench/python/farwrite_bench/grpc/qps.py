@@ -14,7 +14,7 @@ from typing import Any
 
 from farwrite.errors import DeadlineExceeded, Internal, PeerDead
 from farwrite_bench.cluster.process import free_ports
-from farwrite_bench.failure import noting
+from farwrite_bench.failure import end_now, noting
 from farwrite_bench.grpc.payload import PLAIN
 from farwrite_bench.grpc.plan import NON_SERIALIZED, QPS, QPS_SIZE, SERIALIZED, GrpcPlan
 from farwrite_bench.grpc.process import Process
@@ -75,13 +75,14 @@ def rows(plan: GrpcPlan, begin: Begin, logs: Path) -> list[Row]:
     """Run all scenarios, and return a row for each scenario and transport."""
     transports = plan.transports_of(QPS)
     found: list[tuple[Scenario, Mapping[str, Sequence[Row]], Mapping[str, str]]] = []
-    # For all scenarios behind: the workers of a transport that failed may still run one.
     failed: dict[str, str] = {}
     pairs: dict[str, _Pair] = {}
+    own: dict[str, contextlib.ExitStack] = {}
     with contextlib.ExitStack() as stack:
         for each in transports:
             with noting(failed, each.key):
-                pairs[each.key] = stack.enter_context(_workers(each, plan, logs))
+                own[each.key] = stack.enter_context(contextlib.ExitStack())
+                pairs[each.key] = own[each.key].enter_context(_workers(each, plan, logs))
         for mode, rpc_type, channels in itertools.product(plan.modes, RPC_TYPES, CHANNELS):
             scenario = Scenario(rpc_type, channels, mode)
 
@@ -89,11 +90,15 @@ def rows(plan: GrpcPlan, begin: Begin, logs: Path) -> list[Row]:
                 begin(f"{QPS} {scenario.name} {transport.key}")
                 return figures(pairs[transport.key].run(scenario, plan.pace.qps_seconds))
 
-            turns = in_turn(transports, plan.pace.qps_rounds, take, failed)
+            turns = in_turn(
+                *(transports, plan.pace.qps_rounds, take, failed), lambda key: end_now(own[key])
+            )
             found.append((scenario, turns, dict(failed)))
         measured = [transport for transport in transports if transport.key not in failed]
-        # Where Farwrite did not carry all bytes, no figure is Farwrite's.
-        wrong: dict[str, str] = {}
+        # Where Farwrite did not carry all bytes, or workers that failed have no counters that show
+        # it did, no figure is Farwrite's.
+        farwrite = {transport.key for transport in transports if transport.is_farwrite}
+        wrong = {key: why for key, why in failed.items() if key in farwrite}
         in_turn(measured, 1, lambda transport: pairs[transport.key].quit(), wrong)
     return [
         scenario_row(scenario, each, turns, {**errors, **wrong}.get(each.key))
@@ -118,7 +123,13 @@ class _Pair:
         file.unlink(missing_ok=True)
         scenarios = json.dumps({"scenarios": [scenario.to_json(seconds)]})
         self._drive(seconds, f"--scenarios_json={scenarios}", f"--scenario_result_file={file}")
-        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        try:
+            found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise Internal(
+                "bench grpc: gRPC's driver wrote no whole result over"
+                f" {self.transport.key}: {error}; report this"
+            ) from None
         if not all((*found["clientSuccess"], *found["serverSuccess"])):
             raise Internal(
                 "bench grpc: gRPC's driver reports a failed worker over"
@@ -192,9 +203,11 @@ def _listens(port: int) -> bool:
 
 def figures(result: Mapping[str, Any]) -> Row:
     """Turn gRPC's result of a scenario into the figures of a turn."""
-    rate = result["summary"]["qps"]
+    rate = result["summary"].get("qps", 0.0)  # gRPC leaves zeros out
     gb_s = rate * 2 * QPS_SIZE / 1e9
-    gigabytes = gb_s * result["clientStats"][0]["timeElapsed"]
+    gigabytes = gb_s * result["clientStats"][0].get("timeElapsed", 0.0)
+    if gigabytes == 0:
+        raise Internal("bench grpc: gRPC's driver counted no calls of a scenario; report this")
 
     def cpu_seconds(role: str) -> float:
         used = (each.get("timeUser", 0.0) + each.get("timeSystem", 0.0) for each in result[role])

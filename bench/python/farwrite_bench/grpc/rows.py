@@ -41,11 +41,12 @@ def in_turn(
     rounds: int,
     take: Callable[[Transport], Turn],
     failed: dict[str, str],
+    end: Callable[[str], None] = lambda _: None,
 ) -> dict[str, list[Turn]]:
     """Let each transport take its turn in every round; return the turns by its key.
 
     Every second round goes backwards. A transport that has `failed`, before or now, has no further
-    turn and is left out.
+    turn and is left out; `end` ends what it has started.
     """
     turns: dict[str, list[Turn]] = {transport.key: [] for transport in transports}
     for number in range(rounds):
@@ -53,6 +54,8 @@ def in_turn(
             if transport.key not in failed:
                 with noting(failed, transport.key):
                     turns[transport.key].append(take(transport))
+                if transport.key in failed:
+                    end(transport.key)
     return {key: of_key for key, of_key in turns.items() if key not in failed}
 
 

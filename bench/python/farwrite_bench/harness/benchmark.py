@@ -13,15 +13,7 @@ from farwrite_bench.harness.chart import Chart
 from farwrite_bench.harness.column import Table
 from farwrite_bench.harness.option import Option
 from farwrite_bench.record import Record
-from farwrite_bench.report.listed import listed
-from farwrite_bench.report.parts import (
-    Card,
-    Facts,
-    Gain,
-    largest,
-    sentence_of,
-    without_failures,
-)
+from farwrite_bench.report.parts import Card, Facts, Gain, failed_rows, largest, without_failures
 from farwrite_bench.report.parts import Table as Cells
 
 Plan = TypeVar("Plan")
@@ -101,10 +93,8 @@ class Benchmark(Generic[Plan]):
     """Whether the command ends with status 0. If a row failed, it never does."""
 
     def figures(self, facts: Facts) -> list[str]:
-        """Draw the charts, and name what failed."""
-        drawn = [chart for draw in self.charts for chart in self._of_measured(draw, facts)]
-        failed = [f"{name}: {sentence_of(error)}" for name, error in self.failures(facts)]
-        return [*drawn, listed("Failed, so without figures", failed)] if failed else drawn
+        """Draw the charts."""
+        return [chart for draw in self.charts for chart in self._of_measured(draw, facts)]
 
     def filled_tables(self, facts: Facts) -> list[Cells]:
         """Format the tables that have rows; a title may be empty."""
@@ -121,7 +111,10 @@ class Benchmark(Generic[Plan]):
 
     def all_sentences(self, facts: Facts) -> list[str]:
         """Return the sentences, of the figures and of what failed."""
-        failed = [f"{name} failed: {error}" for name, error in self.failures(facts)]
+        names: dict[str, list[str]] = {}
+        for name, error in self.failures(facts):
+            names.setdefault(error, []).append(name)
+        failed = [f"{'; '.join(of_it)} failed: {error}" for error, of_it in names.items()]
         return [*failed, *self._of_measured(self.sentences, facts)]
 
     def all_gains(self, facts: Facts) -> list[Gain]:
@@ -135,8 +128,10 @@ class Benchmark(Generic[Plan]):
 
     def _of_measured(self, make: Callable[[Facts], Iterable[Made]], facts: Facts) -> list[Made]:
         """Make something of the rows that did not fail; nothing, where all of them failed."""
-        measured = without_failures(facts)
-        return list(make(measured)) if measured is facts or measured["rows"] else []
+        if not failed_rows(facts.get("rows", ())):
+            return list(make(facts))
+        measured = without_failures(facts["rows"])
+        return list(make({**facts, "rows": measured})) if measured else []
 
 
 def _subject(title: str) -> str:

@@ -137,6 +137,8 @@ class Asker:
         self._landing = StreamTarget(capsule, _LANDING)
         self._source = StreamTarget(capsule, _SOURCE)
         self._first = 1
+        self.unsure = False
+        """Whether a series failed without an answer: one may come late."""
 
     def ask(self, **request: Any) -> Json:
         """Send a request and return its answer."""
@@ -144,8 +146,19 @@ class Asker:
         message = self.channel.wait_notification(ANSWER_SECONDS).message
         answer: Json = json.loads(message)
         if "error" in answer:
+            self.unsure = False
             raise Error(f"the serving side: {answer['error']}")
         return answer
+
+    def measured(self, series: Series, rounds: int) -> Json:
+        """Measure a series, and return its row."""
+        self.unsure = True
+        self.warm_up(series)
+        self.single(series)
+        for _ in range(rounds):
+            self.round(series)
+        self.unsure = False
+        return row(series)
 
     def warm_up(self, series: Series) -> None:
         """Run a round that is not measured, and check every word of it."""
@@ -263,14 +276,10 @@ def measure(plan: HostPlan, progress: Progress) -> Facts:
         all_series = plan.series()
         for number, series in enumerate(all_series):
             progress(number / len(all_series), f"{series.op} {format_size(series.size)}")
-            # Behind a failure, answers of the other side may come late.
-            if not failed:
+            if not asker.unsure:
+                failed = {}
                 with noting(failed, plan.peer):
-                    asker.warm_up(series)
-                    asker.single(series)
-                    for _ in range(plan.rounds):
-                        asker.round(series)
-                    rows.append(row(series))
+                    rows.append(asker.measured(series, plan.rounds))
             if failed:
                 rows.append({"op": series.op, "size": series.size, "error": failed[plan.peer]})
         peer = channel.peer

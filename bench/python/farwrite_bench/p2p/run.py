@@ -199,7 +199,11 @@ def run(plan: Plan, progress: Progress, logs: Path) -> Facts:
                 while left:
                     rows.append(make_row(_measure(pair, left[0], plan, steps), plan))
                     left.popleft()
-            if failed:
+            if failed and not left:
+                rows.append(
+                    {"op": f"{op}, end of the processes", "size": None, "error": failed[op]}
+                )
+            elif failed:
                 # Where not even the first use went well, no case of the operation will.
                 lost = min(len(left), 1) if op in first_use else len(left)
                 rows += (_failed_row(left.popleft(), plan, failed[op]) for _ in range(lost))

@@ -16,7 +16,7 @@ from farwrite.errors import Internal, NotFound
 from farwrite.units import format_size
 from farwrite_bench._native import ONE_WAY_BYTES
 from farwrite_bench.cluster.group import in_turn
-from farwrite_bench.failure import FAILURES, noting
+from farwrite_bench.failure import end_now, noting
 from farwrite_bench.harness.benchmark import Progress
 from farwrite_bench.peers.peer import BANDWIDTH, FARWRITE, LATENCY, LIMIT, Figures, Peer, Running
 from farwrite_bench.peers.plan import Plan
@@ -125,8 +125,7 @@ class Entrant:
             if size is not None:
                 self.turns.pop(size, None)
         if self.trouble is not None:
-            with contextlib.suppress(*FAILURES):
-                self._stack.close()
+            end_now(self._stack)
 
 
 def run(plan: Plan, progress: Progress, logs: Path) -> list[Row]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,19 +40,17 @@ class Gain:
 
 def rows_of(facts: Facts) -> list[Row]:
     """Return the rows of a file, without those of cases that failed or were skipped."""
-    return [row for row in facts["rows"] if row.get("error") is None and not row.get("skipped")]
+    return [row for row in without_failures(facts["rows"]) if not row.get("skipped")]
 
 
-def failed_rows(facts: Facts) -> list[Row]:
+def failed_rows(rows: Iterable[Row]) -> list[Row]:
     """Return the rows of what failed while the benchmark ran: ``error`` is the reason."""
-    return [row for row in facts.get("rows", ()) if row.get("error") is not None]
+    return [row for row in rows if row.get("error") is not None]
 
 
-def without_failures(facts: Facts) -> Facts:
-    """Return the same without these rows, which have no figures."""
-    if not failed_rows(facts):
-        return facts
-    return {**facts, "rows": [row for row in facts["rows"] if row.get("error") is None]}
+def without_failures(rows: Iterable[Row]) -> list[Row]:
+    """Return the others: those have no figures."""
+    return [row for row in rows if row.get("error") is None]
 
 
 def sentence_of(error: str) -> str:

@@ -52,7 +52,7 @@ def run(plan: ConvergencePlan, progress: Progress, logs: Path) -> Iterator[None]
             divided = groups([case], [ONE_PROCESS, *plan.ways], memory_available())
             steps, folder = TrainPlan(divided, plan.pace.emulated), logs / f"{job.task}-emulated"
             rows = [row for group in measure_steps(steps, of_steps, folder) for row in group]
-            if failed := failed_rows({"rows": rows}):
+            if failed := failed_rows(rows):
                 plan.failed[job.task] = failed[0]["error"]
             else:
                 plan.steps.extend(rows)

@@ -86,7 +86,7 @@ def plan(arguments: argparse.Namespace, record: Record) -> TrainPlan:
     }
     file = arguments.json if arguments.full else None
     known = earlier("train", file, settings, record.machine, ("rows", "notes"))
-    rows = without_failures(known).get("rows", [])  # what failed is measured again
+    rows = without_failures(known.get("rows", ()))  # what failed is measured again
     record.notes += [n for n in known.get("notes", ()) if n not in (*record.notes, *NOTES)]
     divided = groups(wanted, made, memory_available())
     return TrainPlan(remaining(divided, rows), pace, settings, rows)
@@ -96,7 +96,7 @@ def measure(plan: TrainPlan, progress: Progress, logs: Path) -> Iterator[Facts]:
     """Measure each group, and yield the rows so far."""
     rows = list(plan.rows)
     for more in run(plan, progress, logs):
-        known = without_failures({"rows": rows})["rows"]
+        known = without_failures(rows)
         rows.extend([{**row, "repeated": repeats(row, known)} for row in more])
         yield {"rows": rows}
     yield {"rows": rows}
