@@ -5,6 +5,7 @@ from __future__ import annotations
 import dis
 import itertools
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import CodeType, FrameType
@@ -16,6 +17,8 @@ PACKAGE = f"{Path(fw.__file__).parent}/"
 
 
 _PLACES: dict[CodeType, frozenset[int]] = {}
+_TOOL = 4
+"""Of `sys.monitoring`: one that neither Python nor a debugger uses."""
 
 
 class InterruptError(KeyboardInterrupt):
@@ -61,31 +64,55 @@ class Places:
         self._stop_at, self._files = stop_at, files
 
     def __enter__(self) -> Places:
-        self._before = sys.gettrace()
-        sys.settrace(self._trace)
+        if sys.version_info >= (3, 12):
+            self._thread = threading.get_ident()
+            sys.monitoring.use_tool_id(_TOOL, "interrupted")
+            sys.monitoring.register_callback(_TOOL, sys.monitoring.events.INSTRUCTION, self._reach)
+            sys.monitoring.set_events(_TOOL, sys.monitoring.events.INSTRUCTION)
+        else:
+            self._before = sys.gettrace()
+            sys.settrace(self._trace)
         return self
 
     def __exit__(self, *_: object) -> None:
-        sys.settrace(self._before)
+        if sys.version_info >= (3, 12):
+            sys.monitoring.set_events(_TOOL, sys.monitoring.events.NO_EVENTS)
+            sys.monitoring.register_callback(_TOOL, sys.monitoring.events.INSTRUCTION, None)
+            sys.monitoring.free_tool_id(_TOOL)
+            sys.monitoring.restart_events()
+        else:
+            sys.settrace(self._before)
+
+    def _is_watched(self, code: CodeType) -> bool:
+        path = code.co_filename
+        return path.startswith(PACKAGE) and (not self._files or Path(path).name in self._files)
 
     def _trace(self, frame: FrameType, event: str, _: Any) -> Any:
-        path = frame.f_code.co_filename
-        if not path.startswith(PACKAGE) or (self._files and Path(path).name not in self._files):
+        if not self._is_watched(frame.f_code):
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         return self._count
 
-    def _places_of(self, code: CodeType) -> frozenset[int]:
+    def _count(self, frame: FrameType, event: str, _: Any) -> Any:
+        if event == "opcode":
+            self._execute(frame.f_code, frame.f_lasti)
+        return self._count
+
+    # From Python 3.12 on, a trace function sees no instruction of a function's first run.
+    def _reach(self, code: CodeType, offset: int) -> Any:
+        if not self._is_watched(code):
+            return sys.monitoring.DISABLE
+        if threading.get_ident() == self._thread:
+            self._execute(code, offset)
+        return None
+
+    def _execute(self, code: CodeType, offset: int) -> None:
         if code not in _PLACES:
             _PLACES[code] = _may_follow(code)
-        return _PLACES[code]
-
-    def _count(self, frame: FrameType, event: str, _: Any) -> Any:
-        if event == "opcode" and frame.f_lasti in self._places_of(frame.f_code):
+        if offset in _PLACES[code]:
             self.executed += 1
             if self.executed == self._stop_at:
                 raise InterruptError
-        return self._count
 
 
 def interrupted_at(place: int, call: Callable[[], object], files: frozenset[str]) -> bool:
