@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -103,7 +104,7 @@ TEST(Border, WhatAHandlerHoldsGoesWithTheHandlerAndOnce) {
   ASSERT_OK(near);
   Result<Channel> far = device->accept(kHang);
   ASSERT_OK(far);
-  const auto held = std::make_shared<int>(0);
+  const auto held = std::make_shared<std::atomic<int>>(0);
   ASSERT_OK(far->on_notification([held](Notification) { ++*held; }));
   EXPECT_EQ(held.use_count(), 2);
   ASSERT_OK(near->notify(1).wait(kHang));

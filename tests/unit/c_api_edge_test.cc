@@ -314,10 +314,10 @@ TEST_P(CAbiEdge, ATensorOutlivesReceiverChannelAndDevice) {
 TEST_P(CAbiEdge, AThreadThatReceivesIsCancelledByTheClose) {
   open(nullptr);
   std::promise<void> begun;
-  auto received = std::async(std::launch::async, [&] {
+  auto received = std::async(std::launch::async, [&begun, receiver = receiver_] {
     fw_tensor* tensor = nullptr;
     begun.set_value();
-    return code(fw_receiver_receive(receiver_, FW_FOREVER, &tensor));
+    return code(fw_receiver_receive(receiver, FW_FOREVER, &tensor));
   });
   begun.get_future().wait();
   std::this_thread::sleep_for(std::chrono::milliseconds(50));

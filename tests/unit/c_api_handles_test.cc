@@ -161,7 +161,8 @@ TEST_F(CAbi, AViewOutlivesTheHandleOfItsMemory) {
   auto* const memory = static_cast<char*>(fw_device_allocate(near_.device, 4096));
   std::memset(memory, 'v', 4096);
   ASSERT_EQ(lend(memory, 4096), "kOk");
-  ASSERT_TRUE(eventually([&] { return far_.views.size() == 1; }));
+  ASSERT_TRUE(eventually([&] { return far_.notifications == 1; }));
+  ASSERT_EQ(far_.views.size(), 1U);
   fw_remote* const remote = far_.views.front();
   far_.views.clear();
   EXPECT_EQ(fw_remote_is_of(remote, far_.channel), 1);
