@@ -425,7 +425,7 @@ class TensorSender(
         """Do as the end of a ``with`` block does, without blocking the event loop."""
         if kind is not None:
             return self.__exit__(kind, error, traceback)
-        if self._try_close() is None:  # at first, so that a cancelled task has begun the end
+        if self._try_close() is None:  # before the first wait, in which the task may be cancelled
             await take_async(self._channel, self._try_close, lambda: self.close(0), _CLOSING)
 
     def _try_close(self) -> bool | None:

@@ -39,7 +39,7 @@ class RecordQueue {
     std::string edge;  // of a reset
     std::vector<std::byte> bytes;
   };
-  // What waits in one lane.
+  // The records and grants that wait in one lane.
   struct LaneQueue {
     std::deque<WaitingRecord> records;
     std::vector<Credit> grants;  // behind the records

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from farwrite.errors import Error, PeerDead
 
 if TYPE_CHECKING:  # the processes of a box end what failed, and show nothing
     from farwrite_bench.report.parts import Row
 
+Members = TypeVar("Members", covariant=True)
 _FAILURES = (Error, OSError)
 """What a test raises that fails. Every other exception is an error of the benchmark itself."""
 
@@ -43,6 +44,29 @@ def end_now(stack: contextlib.ExitStack) -> None:
     failure = PeerDead("bench: another process of the same test failed")
     with noting({}):  # the failure has its reason
         stack.__exit__(PeerDead, failure, None)
+
+
+class Crew(contextlib.ExitStack, Generic[Members]):
+    """Processes that are started when they are first needed, and anew after a failure.
+
+    The end of its block ends them.
+    """
+
+    def __init__(self, start: Callable[[], contextlib.AbstractContextManager[Members]]) -> None:
+        super().__init__()
+        self._start = start
+        self._members: Members | None = None
+
+    def members(self) -> Members:
+        """Return the processes, which are started if none runs."""
+        if self._members is None:
+            self._members = self.enter_context(self._start())
+        return self._members
+
+    def end(self) -> None:
+        """End the processes after a failure of any, without a wait for those that still run."""
+        self._members = None
+        end_now(self)
 
 
 def _raise_interrupt(error: BaseException) -> None:

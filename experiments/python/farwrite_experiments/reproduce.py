@@ -198,7 +198,7 @@ def _is_whole(result: Path) -> bool:
 
 
 def _facts(result: Path) -> Facts:
-    """Return what a file holds; nothing, where it is none or is cut short."""
+    """Return what a file holds; nothing if it is missing or cut short."""
     try:
         return dict(json.loads(result.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):

@@ -29,6 +29,7 @@ from farwrite_bench.box.plan import BOX_SHM, BOX_TCP, MPI
 from farwrite_bench.calls import benchmark as calls
 from farwrite_bench.cluster.group import Group, Take
 from farwrite_bench.cluster.ways import Running
+from farwrite_bench.collective import benchmark as collective
 from farwrite_bench.failure import attempt, end_now, noting
 from farwrite_bench.feed import benchmark as feed
 from farwrite_bench.grpc import benchmark as grpc
@@ -240,6 +241,33 @@ def test_figures_of_farwrite_in_qps_are_checked_at_the_end_of_its_workers(
     assert set(found["farwrite-tcp"]) == {(None, GONE)}, "earlier ones too: no counters"
     assert set(found["farwrite-shm"]) == {(None, "not upgraded")}
     assert ended == ["tcp", "farwrite-tcp"], "they do not run beside measured ones"
+
+
+def test_workers_of_an_all_reduce_that_fail_end_before_the_next_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happened: list[str] = []
+
+    @contextlib.contextmanager
+    def workers(transport: Any, *_: object) -> Iterator[str]:
+        try:
+            yield transport.key
+        finally:
+            happened.append(f"{transport.key} ends")
+
+    def turns(key: str, _: Take) -> Any:
+        happened.append(key)
+        if key == "farwrite":
+            raise PeerDead(GONE)
+        return []
+
+    monkeypatch.setattr(collective, "_workers", workers)
+    monkeypatch.setattr(collective, "_turns", turns)
+    monkeypatch.setattr(collective, "_rows", lambda _, turns: [{"transport": key} for key in turns])
+    plan = collective.CollectivePlan(elements=1, rounds=2, steps=1, fabric=None)
+    rows = collective.measure(plan, show_nothing, tmp_path)["rows"]
+    assert rows == [{"transport": "grpc"}, {"transport": "farwrite", "error": GONE}]
+    assert happened == ["grpc", "farwrite", "farwrite ends", "grpc", "grpc ends"]
 
 
 def test_a_connection_that_fails_costs_the_rows_of_its_transport(

@@ -29,7 +29,6 @@ from farwrite_bench.box.plan import (
 from farwrite_bench.box.process import (
     START_SECONDS,
     Call,
-    Crew,
     Turn,
     ask,
     opened,
@@ -40,7 +39,7 @@ from farwrite_bench.box.process import (
 from farwrite_bench.box.rows import compared, row
 from farwrite_bench.box.worker import DELTA, box_worker
 from farwrite_bench.cluster.control import Control
-from farwrite_bench.failure import end_now, noting
+from farwrite_bench.failure import Crew, end_now, noting
 from farwrite_bench.harness.benchmark import Progress
 from farwrite_bench.report.parts import Row
 
@@ -101,7 +100,7 @@ Turns = dict[str, Measured]
 """By the key of the way."""
 
 
-Runners = dict[str, Crew]
+Runners = dict[str, Crew[Sequence[Control]]]
 """The processes of each transport: workers over the box, and ranks of MPI, the server first."""
 
 

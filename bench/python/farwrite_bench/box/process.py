@@ -13,7 +13,6 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ import numpy as np
 from farwrite import box
 from farwrite_bench.cluster.control import Control
 from farwrite_bench.cluster.process import Task
-from farwrite_bench.failure import end_now
 from farwrite_bench.sizes import MIB
 
 ORDER_SECONDS = 300.0
@@ -137,40 +135,6 @@ def processes(count: int, logs: Path, name: str = "process") -> Iterator[list[Ta
         for task in tasks:
             task.receive()
         yield tasks
-
-
-class Crew:
-    """Processes that are started when they are first needed, and anew after a failure.
-
-    Use it as a context manager, whose end ends them.
-    """
-
-    def __init__(self, start: Callable[[], AbstractContextManager[Sequence[Control]]]) -> None:
-        self._start = start
-        self._stack = ExitStack()
-        self._members: Sequence[Control] | None = None
-
-    def members(self) -> Sequence[Control]:
-        """Return the processes, which are started if none runs."""
-        if self._members is None:
-            self._members = self._stack.enter_context(self._start())
-        return self._members
-
-    def end(self) -> None:
-        """End the processes after a failure of any, without a wait for those that still run."""
-        self._members = None
-        end_now(self._stack)
-
-    def __enter__(self) -> Crew:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._stack.__exit__(kind, error, traceback)
 
 
 def ask(members: Sequence[Control], *orders: object) -> list[Any]:

@@ -29,7 +29,6 @@ from farwrite_bench.box.process import (
     SPARE_BYTES,
     START_SECONDS,
     Call,
-    Crew,
     Turn,
     ask,
     opened,
@@ -38,7 +37,7 @@ from farwrite_bench.box.process import (
 )
 from farwrite_bench.box.rows import compared, row
 from farwrite_bench.cluster.control import Control
-from farwrite_bench.failure import noting
+from farwrite_bench.failure import Crew, noting
 from farwrite_bench.harness.benchmark import Progress
 from farwrite_bench.report.parts import Row
 

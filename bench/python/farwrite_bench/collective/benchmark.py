@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from farwrite_bench.cluster.group import Take, Turn, in_turn, totals
 from farwrite_bench.cluster.process import free_addresses
 from farwrite_bench.cluster.seat import Seat, Threads
 from farwrite_bench.cluster.transport import FARWRITE, GRPC, PLUGIN, Transport, forced
-from farwrite_bench.failure import end_now, noting
+from farwrite_bench.failure import Crew, noting
 from farwrite_bench.harness import option
 from farwrite_bench.harness.benchmark import Benchmark, Progress
 from farwrite_bench.harness.chart import Bars
@@ -69,21 +70,20 @@ def measure(plan: CollectivePlan, progress: Progress, logs: Path) -> Facts:
     variables = forced(plan.fabric)
     failed: dict[str, str] = {}
     with contextlib.ExitStack() as stack:
-        workers: dict[str, list[ForkedTask]] = {}
-        own: dict[str, contextlib.ExitStack] = {}
+        workers: dict[str, Crew[list[ForkedTask]]] = {}
         for key, transport in TRANSPORTS.items():
+            start = functools.partial(_workers, transport, plan.elements, variables, logs)
+            workers[key] = stack.enter_context(Crew(start))
             with noting(failed, key):
-                started = _workers(transport, plan.elements, variables, logs)
-                own[key] = stack.enter_context(contextlib.ExitStack())
-                workers[key] = own[key].enter_context(started)
+                workers[key].members()
         turns: dict[str, list[Turns]] = {key: [] for key in workers}
         for number, key in in_turn([*workers], plan.rounds):
             if key not in failed:
                 progress(number / plan.rounds, key)
                 with noting(failed, key):
-                    turns[key].append(_turns(workers[key], Take(plan.steps)))
+                    turns[key].append(_turns(workers[key].members(), Take(plan.steps)))
                 if key in failed:
-                    end_now(own[key])
+                    workers[key].end()
     measured = {key: of_key for key, of_key in turns.items() if key not in failed}
     rows = _rows(plan.size, measured)
     return {"rows": rows + [{"transport": key, "error": why} for key, why in failed.items()]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import json
 import statistics
@@ -14,7 +15,7 @@ from typing import Any
 
 from farwrite.errors import DeadlineExceeded, Internal, PeerDead
 from farwrite_bench.cluster.process import free_ports
-from farwrite_bench.failure import end_now, noting
+from farwrite_bench.failure import Crew, noting
 from farwrite_bench.grpc.payload import PLAIN
 from farwrite_bench.grpc.plan import NON_SERIALIZED, QPS, QPS_SIZE, SERIALIZED, GrpcPlan
 from farwrite_bench.grpc.process import Process
@@ -76,30 +77,34 @@ def rows(plan: GrpcPlan, begin: Begin, logs: Path) -> list[Row]:
     transports = plan.transports_of(QPS)
     found: list[tuple[Scenario, Mapping[str, Sequence[Row]], Mapping[str, str]]] = []
     failed: dict[str, str] = {}
-    pairs: dict[str, _Pair] = {}
-    own: dict[str, contextlib.ExitStack] = {}
+    pairs: dict[str, Crew[_Pair]] = {}
     with contextlib.ExitStack() as stack:
         for each in transports:
+            pairs[each.key] = stack.enter_context(
+                Crew(functools.partial(_workers, each, plan, logs))
+            )
             with noting(failed, each.key):
-                own[each.key] = stack.enter_context(contextlib.ExitStack())
-                pairs[each.key] = own[each.key].enter_context(_workers(each, plan, logs))
+                pairs[each.key].members()
+
+        def end(key: str) -> None:
+            pairs[key].end()
+
         for mode, rpc_type, channels in itertools.product(plan.modes, RPC_TYPES, CHANNELS):
             scenario = Scenario(rpc_type, channels, mode)
 
             def take(transport: Transport, scenario: Scenario = scenario) -> Row:
                 begin(f"{QPS} {scenario.name} {transport.key}")
-                return figures(pairs[transport.key].run(scenario, plan.pace.qps_seconds))
+                pair = pairs[transport.key].members()
+                return figures(pair.run(scenario, plan.pace.qps_seconds))
 
-            turns = in_turn(
-                *(transports, plan.pace.qps_rounds, take, failed), lambda key: end_now(own[key])
-            )
+            turns = in_turn(transports, plan.pace.qps_rounds, take, failed, end)
             found.append((scenario, turns, dict(failed)))
         measured = [transport for transport in transports if transport.key not in failed]
         # Where Farwrite did not carry all bytes, or workers that failed have no counters that show
         # it did, no figure is Farwrite's.
         farwrite = {transport.key for transport in transports if transport.is_farwrite}
         wrong = {key: why for key, why in failed.items() if key in farwrite}
-        in_turn(measured, 1, lambda transport: pairs[transport.key].quit(), wrong)
+        in_turn(measured, 1, lambda transport: pairs[transport.key].members().quit(), wrong)
     return [
         scenario_row(scenario, each, turns, {**errors, **wrong}.get(each.key))
         for scenario, turns, errors in found

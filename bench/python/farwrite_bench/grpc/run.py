@@ -43,8 +43,12 @@ def run(plan: GrpcPlan, progress: Progress, logs: Path) -> Facts:
         turns = in_turn(able, plan.pace.rounds, take, failed)
         rows += (
             case_row(
-                *(case, each, turns, plan.pace.mean, None if each in able else skipped),
-                failed.get(each.key),
+                case,
+                each,
+                turns,
+                plan.pace.mean,
+                skipped=None if each in able else skipped,
+                error=failed.get(each.key),
             )
             for each in transports
         )
