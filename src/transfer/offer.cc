@@ -63,9 +63,9 @@ OfferVerdict judge_offer(const OfferRecord& offer, const EdgeTerms& terms, std::
   return offer.round == round ? OfferVerdict::kWelcome : OfferVerdict::kStale;
 }
 
-DynamicSlot::~DynamicSlot() { begin_anew(); }
+OfferedTensor::~OfferedTensor() { begin_anew(); }
 
-void DynamicSlot::begin_anew() {
+void OfferedTensor::begin_anew() {
   const core::Lock lock(starting_);
   if (reading_.has_value()) keep_until_settled(*reading_, std::move(memory_.owner));
   reading_.reset();
@@ -73,23 +73,23 @@ void DynamicSlot::begin_anew() {
   started_ = false;
 }
 
-Result<DynamicSlot::Start> DynamicSlot::start(Channel& channel, bool copy,
-                                              const Allocator& allocator,
-                                              std::chrono::nanoseconds timeout) {
+Result<OfferedTensor::Start> OfferedTensor::start(Channel& channel, bool copy,
+                                                  const Allocator& allocator,
+                                                  std::chrono::nanoseconds timeout) {
   const core::Lock lock(starting_);
   return start_locked(channel, copy, allocator, timeout);
 }
 
-Result<DynamicSlot::Start> DynamicSlot::start_ahead(Channel& channel, bool copy,
-                                                    const Allocator& allocator) {
+Result<OfferedTensor::Start> OfferedTensor::start_ahead(Channel& channel, bool copy,
+                                                        const Allocator& allocator) {
   if (!starting_.try_lock()) return Start::kOver;
   const core::Lock lock(starting_, std::adopt_lock);
   return start_locked(channel, copy, allocator, std::chrono::nanoseconds(0));
 }
 
-Result<DynamicSlot::Start> DynamicSlot::start_locked(Channel& channel, bool copy,
-                                                     const Allocator& allocator,
-                                                     std::chrono::nanoseconds timeout) {
+Result<OfferedTensor::Start> OfferedTensor::start_locked(Channel& channel, bool copy,
+                                                         const Allocator& allocator,
+                                                         std::chrono::nanoseconds timeout) {
   if (started_ || offer_.bytes == 0) return Start::kOver;
   if (offer_.eager.size > 0) {
     FARWRITE_RETURN_IF_ERROR(allocate(allocator));
@@ -108,7 +108,7 @@ Result<DynamicSlot::Start> DynamicSlot::start_locked(Channel& channel, bool copy
   return Start::kOver;
 }
 
-Status DynamicSlot::allocate(const Allocator& allocator) {
+Status OfferedTensor::allocate(const Allocator& allocator) {
   Result<TensorMemory> memory =
       allocator ? allocator(offer_.spec, offer_.bytes) : allocate_on_heap(offer_.bytes);
   if (!memory.ok()) return memory.status();
@@ -120,14 +120,15 @@ Status DynamicSlot::allocate(const Allocator& allocator) {
   return Status();
 }
 
-Result<DynamicSlot::Start> DynamicSlot::start_read(Channel& channel, const Allocator& allocator) {
+Result<OfferedTensor::Start> OfferedTensor::start_read(Channel& channel,
+                                                       const Allocator& allocator) {
   FARWRITE_RETURN_IF_ERROR(allocate(allocator));
   started_ = true;
   reading_ = channel.read({memory_.data, offer_.bytes}, lent_);
   return Start::kReading;
 }
 
-Result<ReceivedTensor> DynamicSlot::finish(std::chrono::nanoseconds timeout) {
+Result<ReceivedTensor> OfferedTensor::finish(std::chrono::nanoseconds timeout) {
   auto received = std::make_shared<Received>();
   if (reading_.has_value()) {
     Status read = reading_->wait(timeout);

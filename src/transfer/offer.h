@@ -1,4 +1,4 @@
-// DynamicSlot: a tensor of which nothing was known before, on its way from offer to view (paper
+// OfferedTensor: a tensor of which nothing was known before, on its way from offer to view (paper
 // section 3.3, dynamic tensors): a metadata record, memory, a read, a release.
 //
 // The sender lends the bytes with the record, so no address travels in it: what the receiver may
@@ -69,16 +69,16 @@ OfferVerdict judge_offer(const OfferRecord& offer, const EdgeTerms& terms, std::
 
 // The receiver's half: a welcome offer, until it is a tensor. start() is thread-safe; finish() is
 // for the one whose turn it is, after its own start() has succeeded.
-class DynamicSlot {
+class OfferedTensor {
  public:
   using Allocator = std::function<Result<TensorMemory>(const TensorSpec&, std::uint64_t)>;
 
   // `message`: what the offer was decoded from.
-  DynamicSlot(OfferRecord offer, std::vector<std::byte> message, RemoteRegion lent)
+  OfferedTensor(OfferRecord offer, std::vector<std::byte> message, RemoteRegion lent)
       : offer_(std::move(offer)), message_(std::move(message)), lent_(std::move(lent)) {}
-  ~DynamicSlot();
-  DynamicSlot(const DynamicSlot&) = delete;
-  DynamicSlot& operator=(const DynamicSlot&) = delete;
+  ~OfferedTensor();
+  OfferedTensor(const OfferedTensor&) = delete;
+  OfferedTensor& operator=(const OfferedTensor&) = delete;
 
   enum class Start : std::uint8_t {
     kReading,  // this call has allocated and started to read

@@ -123,8 +123,8 @@ void ReceiverState::take_offer(OfferRecord offer, Notification& message, std::ui
     return;
   }
   const std::uint64_t sequence = offer.sequence;
-  auto welcome = std::make_shared<DynamicSlot>(std::move(offer), std::move(message.message),
-                                               std::move(message.lent));
+  auto welcome = std::make_shared<OfferedTensor>(std::move(offer), std::move(message.message),
+                                                 std::move(message.lent));
   arrived_.add(sequence, Item{{}, {}, std::move(welcome), sequence, round_});
 }
 
@@ -245,9 +245,9 @@ Result<std::optional<ReceivedTensor>> ReceiverState::try_receive() {
 
 Result<ReceivedTensor> ReceiverState::resolve(Item item, core::Deadline deadline) {
   if (item.offer == nullptr) return hand_out(std::move(item));
-  const Result<DynamicSlot::Start> started =
+  const Result<OfferedTensor::Start> started =
       item.offer->start(channel_, options_.copy_offers, options_.allocator, deadline.remaining());
-  if (started.ok() && started.value() == DynamicSlot::Start::kReading) {
+  if (started.ok() && started.value() == OfferedTensor::Start::kReading) {
     read_allocations_.add();
     read_ahead();
   }
@@ -288,7 +288,7 @@ void ReceiverState::put_back(Item item) {
 }
 
 void ReceiverState::read_ahead() {
-  std::vector<std::shared_ptr<DynamicSlot>> next;
+  std::vector<std::shared_ptr<OfferedTensor>> next;
   {
     const core::Lock lock(port_->mutex());
     const std::deque<Item>& ready = arrived_.ready();
@@ -299,7 +299,7 @@ void ReceiverState::read_ahead() {
   for (const auto& offer : next) {
     // What fails now is tried again, and reported, when it is its turn.
     const auto started = offer->start_ahead(channel_, options_.copy_offers, options_.allocator);
-    if (started.ok() && started.value() == DynamicSlot::Start::kReading) read_allocations_.add();
+    if (started.ok() && started.value() == OfferedTensor::Start::kReading) read_allocations_.add();
   }
 }
 

@@ -48,7 +48,7 @@ class ReceiverState : public std::enable_shared_from_this<ReceiverState> {
   struct Item {
     LandedTensor pushed;
     PushDescription push;
-    std::shared_ptr<DynamicSlot> offer;  // else
+    std::shared_ptr<OfferedTensor> offer;  // else
     std::uint64_t sequence = 0;
     std::uint32_t round = 0;  // a later one, of reset(), drops it
   };
