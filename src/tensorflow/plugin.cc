@@ -59,7 +59,7 @@ Gauges gauges() {
   Gauges now;
   if (runtime != nullptr) now.waiting_tensors = runtime->arrivals().waiting_tensors();
   now.held_views = held_views();
-  now.fetches = fetches();
+  now.fetches = remote_reads();
   now.device_copies = static_cast<std::uint64_t>(device_copies());
   if (ArenaAllocator::traced()) {
     now.tracing = AllocationSites::of_process().tracing() ? 1 : 0;

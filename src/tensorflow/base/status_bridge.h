@@ -1,4 +1,4 @@
-// Owners of what the C ABI hands out: statuses and views.
+// Owners of what the C ABI hands out: statuses, and tensors in slots.
 #pragma once
 
 #include <memory>
@@ -16,12 +16,6 @@ using FwStatus = std::unique_ptr<fw_status, FreeStatus>;
 inline std::string message_of(const FwStatus& status) {
   return status == nullptr ? "ok" : fw_status_message(status.get());
 }
-
-struct ReleaseView {
-  void operator()(fw_remote* view) const { fw_remote_release(view); }
-};
-// What a peer lent; the lease ends with it.
-using View = std::unique_ptr<fw_remote, ReleaseView>;
 
 struct ReleaseLanded {
   void operator()(fw_landed* landed) const { fw_landed_release(landed); }

@@ -5,9 +5,7 @@
 
 #include "base/work_queue.h"
 #include "memory/staging.h"
-#include "tensor/arrival_table.h"
-#include "tensor/fetch.h"
-#include "tensor/receive.h"
+#include "stats/stats.h"
 #include "tensorflow/core/framework/allocator.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/platform/env.h"
@@ -101,11 +99,8 @@ void send_surely(std::shared_ptr<PeerProcess> peer, fw_device* device, CallMessa
   send_surely(std::move(peer), device, message, std::move(body), kTriesForRoom);
 }
 
-ArrivedCall::ArrivedCall(const CallMessage& message, View lent, const PeerProcess& peer)
-    : message_(message),
-      inside_(message.inside),
-      lent_(std::move(lent)),
-      read_lane_(peer.lane_of(message.lent_bytes())) {
+ArrivedCall::ArrivedCall(const CallMessage& message, RemoteBytes lent)
+    : message_(message), inside_(message.inside), lent_(std::move(lent)) {
   message_.inside = {};
 }
 
@@ -118,41 +113,40 @@ CallMessage ArrivedCall::message() const {
 void ArrivedCall::see(const Schedule& schedule, std::function<bool()> given_up,
                       std::function<void(absl::Status)> seen) {
   const std::uint64_t bytes = message().lent_bytes();
-  if ((lent_ != nullptr) != (bytes > 0)) {
+  if (lent_.size() != bytes) {
     seen(absl::InternalError("Farwrite: a call came without its body"));
     return;
   }
-  if (lent_ == nullptr) {
+  if (!lent_) {
     seen(absl::OkStatus());
     return;
   }
-  const auto arrival = std::make_shared<ArrivedTensor>();
-  arrival->kind = PushKind::kAlias;
-  arrival->dtype = tf::DT_UINT8;
-  arrival->shape = tf::TensorShape({static_cast<std::int64_t>(bytes)});
-  arrival->tensor_bytes = bytes;
-  arrival->lent = std::move(lent_);
-  arrival->read_lane = read_lane_;
-  arrival->of_call = true;
-  is_own_ = must_fetch(*arrival);
+  const tf::TensorShape shape({static_cast<std::int64_t>(bytes)});
+  is_own_ = lent_.unmapped();
   if (is_own_) {
-    fetch(std::move(*arrival), tf::cpu_allocator(),
-          [this, schedule, seen = std::move(seen)](absl::Status status, ArrivedTensor fetched) {
-            seen_ = std::move(fetched.tensor);
-            schedule([seen, status = std::move(status)] { seen(status); });
-          });
+    seen_ = tf::Tensor(tf::cpu_allocator(), tf::DT_UINT8, shape);
+    if (!seen_.IsInitialized()) {
+      lent_ = RemoteBytes();
+      seen(absl::ResourceExhaustedError("Farwrite: no memory for a call of " +
+                                        std::to_string(bytes) + " bytes"));
+      return;
+    }
+    std::move(lent_).read(seen_.data(), [schedule, seen = std::move(seen)](absl::Status status) {
+      if (status.ok()) count(stats().call_bodies_read);
+      schedule([seen, status = std::move(status)] { seen(status); });
+    });
     return;
   }
-  const auto look = [this, arrival, seen = std::move(seen)](absl::Status ready) {
-    seen(ready.ok() ? materialize(std::move(*arrival), &seen_) : std::move(ready));
+  const auto look = [this, shape, seen = std::move(seen)](absl::Status ready) {
+    seen(ready.ok() ? tensor_over(std::move(lent_), tf::DT_UINT8, shape, &seen_)
+                    : std::move(ready));
   };
-  if (ready(*arrival)) {
+  if (lent_.ready()) {
     schedule([look] { look(absl::OkStatus()); });
   } else {
     // The first view waits for the peer.
-    tf::Env::Default()->SchedClosure([arrival, look, given_up = std::move(given_up)] {
-      look(wait_until_ready(*arrival, given_up));
-    });
+    tf::Env::Default()->SchedClosure(
+        [this, look, given_up = std::move(given_up)] { look(lent_.wait_until_ready(given_up)); });
   }
 }
 

@@ -8,10 +8,10 @@
 #include <string_view>
 
 #include "absl/status/status.h"
-#include "base/status_bridge.h"
 #include "call/call_message.h"
 #include "farwrite/c_api.h"
 #include "google/protobuf/message.h"
+#include "memory/remote_bytes.h"
 #include "peer/peer_process.h"
 #include "tensorflow/core/framework/tensor.h"
 
@@ -55,11 +55,11 @@ class ArrivedCall {
  public:
   ArrivedCall() = default;
   // Keeps a copy of what is inside.
-  ArrivedCall(const CallMessage& message, View lent, const PeerProcess& peer);
+  ArrivedCall(const CallMessage& message, RemoteBytes lent);
 
   // Its view is of this object.
   CallMessage message() const;
-  bool is_lent() const { return lent_ != nullptr; }
+  bool is_lent() const { return static_cast<bool>(lent_); }
   // Calls `seen` once, when the head and the body are there: at once if all is inside, else by
   // `schedule`, once what was lent has been mapped, or read if another host lent it. A wait for a
   // silent peer ends once `given_up`, with kCancelled. At most once, before the rest; the caller
@@ -79,8 +79,7 @@ class ArrivedCall {
  private:
   CallMessage message_;  // but for what is inside
   std::string inside_;
-  View lent_;
-  std::uint32_t read_lane_ = 0;
+  RemoteBytes lent_;
   tensorflow::Tensor seen_;
   bool is_own_ = false;
 };

@@ -73,7 +73,8 @@ void CallClient::cancel(Number number, const absl::Status& why) {
   call->done(why, nullptr);
 }
 
-absl::Status CallClient::take_answer(PeerProcess& peer, const CallMessage& message, View lent) {
+absl::Status CallClient::take_answer(PeerProcess& peer, const CallMessage& message,
+                                     RemoteBytes lent) {
   CallRef call;
   {
     const core::Lock lock(mutex_);
@@ -84,7 +85,7 @@ absl::Status CallClient::take_answer(PeerProcess& peer, const CallMessage& messa
     }
     call = found->second;
   }
-  const auto answer = std::make_shared<ArrivedCall>(message, std::move(lent), peer);
+  const auto answer = std::make_shared<ArrivedCall>(message, std::move(lent));
   answer->see([](std::function<void()> work) { WorkQueue::of_process().submit(std::move(work)); },
               [call] { return call->over.load(); },
               [this, answer, number = message.call](absl::Status status) {

@@ -43,7 +43,7 @@ class CallClient {
   void end_stream(std::shared_ptr<PeerProcess> peer, std::uint64_t stream);
 
   // On a thread of the peer's channel. An error: the peer broke the protocol.
-  absl::Status take_answer(PeerProcess& peer, const CallMessage& message, View lent);
+  absl::Status take_answer(PeerProcess& peer, const CallMessage& message, RemoteBytes lent);
   // Ends every call to this peer.
   void peer_ended(const PeerProcess* peer, const absl::Status& status);
 

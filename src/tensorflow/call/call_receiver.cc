@@ -6,7 +6,7 @@
 namespace farwrite::plugin {
 
 absl::Status CallReceiver::take(const std::shared_ptr<PeerProcess>& peer, std::string_view bytes,
-                                View lent) {
+                                RemoteBytes lent) {
   CallMessage message;
   if (!decode(bytes, &message)) {
     return absl::InvalidArgumentError("it sent " + std::to_string(bytes.size()) +

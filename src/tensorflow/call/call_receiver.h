@@ -15,7 +15,7 @@ class CallReceiver final : public Receiver {
   CallService& service() { return service_; }
 
   absl::Status take(const std::shared_ptr<PeerProcess>& peer, std::string_view bytes,
-                    View lent) override;
+                    RemoteBytes lent) override;
   void peer_ended(const std::shared_ptr<PeerProcess>& peer, const absl::Status& why) override;
 
  private:

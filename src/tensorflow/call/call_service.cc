@@ -9,7 +9,7 @@
 namespace farwrite::plugin {
 
 absl::Status CallService::take(const std::shared_ptr<PeerProcess>& peer, const CallMessage& message,
-                               View lent) {
+                               RemoteBytes lent) {
   const Key key(peer.get(), message.call);
   const auto handler = handlers_.find(message.method);
   if (handler == handlers_.end()) {

@@ -41,7 +41,7 @@ class CallHandler {
                                            const CallMessage& message) = 0;
   // What make() made is known by now, until it is answered. An error: the peer broke the protocol.
   virtual absl::Status begin(const std::shared_ptr<ServedCall>& call, const CallMessage& message,
-                             View lent) = 0;
+                             RemoteBytes lent) = 0;
   virtual void end_stream(const PeerProcess* /*peer*/, std::uint64_t /*stream*/) {}
   virtual void peer_ended(const PeerProcess* /*peer*/) {}
 };
@@ -56,7 +56,7 @@ class CallService {
 
   // All but answers; on a thread of the peer's channel. An error: the peer broke the protocol.
   absl::Status take(const std::shared_ptr<PeerProcess>& peer, const CallMessage& message,
-                    View lent);
+                    RemoteBytes lent);
   // Ends the call. `body` is the answer, or that of an error if not `ok`.
   void answer(const ServedCall& call, bool ok, CallBody body);
   // Cancels what it has called, as gRPC does: no caller awaits the answers.

@@ -83,13 +83,12 @@ absl::Status CollectivePost::push(const Route& route) {
   Transfer transfer(Transfer::Kind::kSendBuf, message_.step, key_, message_.sent);
   if (bytes <= ArenaAllocator::kThreshold) {
     // Its bytes are in the message; what is lent says when the receiver has taken them.
-    message_.kind = PushKind::kInline;
     message_.payload = {data, bytes};
     const void* const receipt = peers_.receipt();
     if (receipt == nullptr) return absl::ResourceExhaustedError("Farwrite: no registered memory");
     status = lend(receipt, Peers::kReceiptBytes, std::make_unique<LentTensor>());
   } else {
-    message_.kind = PushKind::kAlias;
+    message_.lent = true;
     auto lent = std::make_unique<LentTensor>();
     const void* memory = data;
     if (fw_device_contains(peers_.device(), data) != 0) {
@@ -114,9 +113,7 @@ absl::Status CollectivePost::push(const Route& route) {
   count(stats().collective_pushes);
   count(stats().collective_bytes, bytes);
   if (staged) count(stats().collective_staged);
-  const Way way = message_.kind == PushKind::kInline ? Way::kInline
-                  : staged                           ? Way::kStagedForeign
-                                                     : Way::kZeroCopy;
+  const Way way = !message_.lent ? Way::kInline : staged ? Way::kStagedForeign : Way::kZeroCopy;
   transfer.went(name_of(way), process_->fabric(), bytes);
   return status;
 }
@@ -136,6 +133,7 @@ void CollectivePost::pull(const Route& route) {
   const tf::StatusCallback done = take_over();
   if (done == nullptr) return;
   message_.kind = PushKind::kPull;
+  message_.lent = false;
   message_.payload = {};
   message_.shape = tf::TensorShape();
   const std::shared_ptr<PeerProcess> process = route.reach().process;

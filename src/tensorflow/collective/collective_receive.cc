@@ -126,14 +126,14 @@ void CollectiveReceive::take(ArrivedTensor arrival) {
     if (settled()) return;
     destination = destination_;
   }
-  if (arrival.tensor_bytes != destination.TotalBytes() ||
-      (arrival.kind != PushKind::kInline && arrival.kind != PushKind::kAlias)) {
+  if (arrival.tensor_bytes != destination.TotalBytes() || arrival.kind != PushKind::kTensor ||
+      arrival.is_proto) {
     settle_here(absl::InternalError("Farwrite: a peer's collective sent " +
                                     std::to_string(arrival.tensor_bytes) + " bytes for " +
                                     std::to_string(destination.TotalBytes())));
     return;
   }
-  if (arrival.kind == PushKind::kAlias && must_fetch(arrival)) {
+  if (arrival.lent.unmapped()) {
     fetch_into(std::move(arrival), destination,
                [self = self()](absl::Status status, ArrivedTensor read) {
                  {
@@ -147,12 +147,13 @@ void CollectiveReceive::take(ArrivedTensor arrival) {
                });
     return;
   }
-  if (arrival.kind == PushKind::kAlias && !ready(arrival)) {
+  if (!arrival.lent.ready()) {
     // The first view of a segment waits for the peer, which may be silent: on a thread of its own,
     // and the step can be aborted meanwhile.
     const auto waiting = std::make_shared<ArrivedTensor>(std::move(arrival));
     tf::Env::Default()->SchedClosure([self = self(), waiting, destination] {
-      const absl::Status ready = wait_until_ready(*waiting, [&self] { return self->settled(); });
+      const absl::Status ready =
+          waiting->lent.wait_until_ready([&self] { return self->settled(); });
       self->settle(ready.ok() ? self->copy(std::move(*waiting), destination) : ready);
     });
     return;
@@ -165,13 +166,13 @@ absl::Status CollectiveReceive::copy(ArrivedTensor arrival, tf::Tensor destinati
   const std::uint64_t bytes = arrival.tensor_bytes;
   Transfer transfer(Transfer::Kind::kRecvBuf, step_.step, key_, started_);
   transfer.sent_at(arrival.sent);
-  if (arrival.kind == PushKind::kInline) {
+  if (!arrival.lent) {
     if (bytes > 0) std::memcpy(destination.data(), arrival.tensor.data(), bytes);
     transfer.went(arrival.way, fabric_, bytes);
     return absl::OkStatus();
   }
   const void* data = nullptr;
-  const absl::Status seen = look(arrival, &data);
+  const absl::Status seen = arrival.lent.look(&data);
   if (!seen.ok()) return seen;
   transfer.went(arrival.way, fabric_, bytes);
   fw_copy(destination.data(), data, bytes);

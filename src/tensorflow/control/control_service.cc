@@ -39,7 +39,7 @@ std::shared_ptr<ServedCall> ControlService::make(const std::shared_ptr<PeerProce
 }
 
 absl::Status ControlService::begin(const std::shared_ptr<ServedCall>& made,
-                                   const CallMessage& message, View lent) {
+                                   const CallMessage& message, RemoteBytes lent) {
   const auto call = std::static_pointer_cast<ControlCall>(made);
   count(stats().control_calls);
   if (message.stream != 0) {
@@ -50,7 +50,7 @@ absl::Status ControlService::begin(const std::shared_ptr<ServedCall>& made,
     if (stream->add(call, message, std::move(lent))) return absl::OkStatus();
     return absl::InvalidArgumentError("it left out a call of a stream");
   }
-  const auto arrived = std::make_shared<ArrivedCall>(message, std::move(lent), *call->peer());
+  const auto arrived = std::make_shared<ArrivedCall>(message, std::move(lent));
   const auto see = [this, call, arrived] {
     arrived->see([this, call](std::function<void()> work) { schedule(call, std::move(work)); },
                  [call] { return call->cancelled(); },

@@ -31,7 +31,7 @@ class ControlService final : public CallHandler {
   std::shared_ptr<ServedCall> make(const std::shared_ptr<PeerProcess>& peer,
                                    const CallMessage& message) override;
   absl::Status begin(const std::shared_ptr<ServedCall>& call, const CallMessage& message,
-                     View lent) override;
+                     RemoteBytes lent) override;
   void end_stream(const PeerProcess* peer, std::uint64_t stream) override;
   void peer_ended(const PeerProcess* peer) override;
 

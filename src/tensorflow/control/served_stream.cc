@@ -21,9 +21,9 @@ std::uint64_t next_executor() {
 ServedStream::ServedStream(Answer answer, Schedule schedule)
     : answer_(std::move(answer)), schedule_(std::move(schedule)), executor_(next_executor()) {}
 
-bool ServedStream::add(CallRef call, const CallMessage& message, View lent) {
+bool ServedStream::add(CallRef call, const CallMessage& message, RemoteBytes lent) {
   QueuedCall queued;
-  queued.arrived = std::make_shared<ArrivedCall>(message, std::move(lent), *call->peer());
+  queued.arrived = std::make_shared<ArrivedCall>(message, std::move(lent));
   queued.call = std::move(call);
   {
     const core::Lock lock(mutex_);

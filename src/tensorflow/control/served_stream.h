@@ -27,7 +27,7 @@ class ServedStream : public std::enable_shared_from_this<ServedStream> {
 
   // The next call. What is lent is not read before its turn, so that the lease bounds what a peer
   // has queued here. False: it is not the call of this position.
-  bool add(CallRef call, const CallMessage& message, View lent);
+  bool add(CallRef call, const CallMessage& message, RemoteBytes lent);
   // What has not begun is answered as cancelled.
   void end();
 

@@ -211,7 +211,7 @@ void Peers::serve(const fw_peer_info& peer, fw_channel* channel) {
 
 absl::Status Peers::take(const fw_notification& notification,
                          const std::shared_ptr<PeerProcess>& process) {
-  View lent(notification.lent);
+  RemoteBytes lent(notification.lent, process->lane_of(fw_remote_bytes(notification.lent)));
   const auto receiver = receivers_.find(notification.tag);
   if (receiver == receivers_.end()) {
     return absl::InvalidArgumentError("it sent a message with the unknown tag " +

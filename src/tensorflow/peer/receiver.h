@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "base/status_bridge.h"
 #include "farwrite/c_api.h"
+#include "memory/remote_bytes.h"
 
 namespace farwrite::plugin {
 
@@ -19,7 +20,7 @@ class Receiver {
   // One message and what is lent with it, on a thread of the peer's channel, which it must not
   // block. The text lives until it returns. An error: the peer broke the protocol.
   virtual absl::Status take(const std::shared_ptr<PeerProcess>& peer, std::string_view message,
-                            View lent) = 0;
+                            RemoteBytes lent) = 0;
   // The same for a tensor that the peer wrote into a slot.
   virtual absl::Status take_landed(const std::shared_ptr<PeerProcess>& /*peer*/,
                                    const fw_landing& landing) {

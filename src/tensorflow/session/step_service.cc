@@ -97,10 +97,10 @@ std::shared_ptr<ServedCall> StepService::make(const std::shared_ptr<PeerProcess>
 }
 
 absl::Status StepService::begin(const std::shared_ptr<ServedCall>& made, const CallMessage& message,
-                                View lent) {
+                                RemoteBytes lent) {
   const auto step = std::static_pointer_cast<ServedStep>(made);
   count(stats().session_steps_served);
-  step->arrived = ArrivedCall(message, std::move(lent), *step->peer());
+  step->arrived = ArrivedCall(message, std::move(lent));
   const Schedule schedule = [](std::function<void()> work) {
     WorkQueue::of_process().submit(std::move(work));
   };

@@ -28,7 +28,7 @@ class StepService final : public CallHandler {
   std::shared_ptr<ServedCall> make(const std::shared_ptr<PeerProcess>& peer,
                                    const CallMessage& message) override;
   absl::Status begin(const std::shared_ptr<ServedCall>& call, const CallMessage& message,
-                     View lent) override;
+                     RemoteBytes lent) override;
 
  private:
   class ServedStep;

@@ -151,9 +151,9 @@ void ReceiveCall::deliver(ArrivedTensor arrival) {
     fail(arrival.failure);
     return;
   }
-  if (must_fetch(arrival)) {
+  if (arrival.lent.unmapped()) {
     if (given_up()) return;
-    if (arrival.kind == PushKind::kSerializedLent || memory_.device != nullptr) {
+    if (arrival.is_proto || memory_.device != nullptr) {
       // Not here: a string is filled with zeros first, and the memory that a device's driver has
       // pinned may have to be waited for.
       const auto lent = std::make_shared<ArrivedTensor>(std::move(arrival));
@@ -165,7 +165,7 @@ void ReceiveCall::deliver(ArrivedTensor arrival) {
     fetch_lent(std::move(arrival));
     return;
   }
-  if (ready(arrival)) {
+  if (arrival.lent.ready()) {
     arrived(absl::OkStatus(), std::move(arrival));
     return;
   }
@@ -173,7 +173,8 @@ void ReceiveCall::deliver(ArrivedTensor arrival) {
   // and the call can be aborted meanwhile.
   const auto waiting = std::make_shared<ArrivedTensor>(std::move(arrival));
   tf::Env::Default()->SchedClosure([self = shared_from_this(), waiting] {
-    const absl::Status status = wait_until_ready(*waiting, [&self] { return self->given_up(); });
+    const absl::Status status =
+        waiting->lent.wait_until_ready([&self] { return self->given_up(); });
     self->arrived(remote_error(self->sender(), status), std::move(*waiting));
   });
 }
@@ -206,14 +207,14 @@ void ReceiveCall::copy_to_own_memory(ArrivedTensor arrival) {
     there.tensor = tensor;
     self->settle(status, std::move(there));
   };
-  if (serialized(arrival) || !tf::DataTypeCanUseMemcpy(arrival.tensor.dtype())) {
+  if (arrival.is_proto || !tf::DataTypeCanUseMemcpy(arrival.tensor.dtype())) {
     // A variant, whose parts lie in the memory of the device. TensorFlow waits for their copies.
     const auto taken = std::make_shared<ArrivedTensor>(std::move(arrival));
     tf::Env::Default()->SchedClosure([self = shared_from_this(), taken, copied] {
       tf::Tensor tensor;
       const absl::Status status =
           materialize_on(self->memory_.device, self->args_.alloc_attrs, *taken, &tensor);
-      taken->lent.reset();
+      taken->lent = RemoteBytes();
       if (status.ok()) {
         count(stats().staged_device_receives);
         count(stats().staged_device_bytes, tensor.TotalBytes());
@@ -245,7 +246,7 @@ void ReceiveCall::settle(absl::Status status, ArrivedTensor arrival) {
     status_ = std::move(status);
   }
   if (given_up != nullptr) given_up->cancel();
-  const bool must_parse = serialized(arrival);
+  const bool must_parse = arrival.is_proto;
   arrival_ = std::move(arrival);
   if (failed || must_parse) {
     WorkQueue::of_process().submit([self = shared_from_this()] { self->finish(); });

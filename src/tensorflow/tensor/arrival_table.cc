@@ -23,7 +23,7 @@ constexpr std::uint64_t kEntryBytes = 512;
 // Lent bytes are the sender's. Slots are bounded, and what landed in them has no backlog.
 Backlog::Share share_of(const ArrivedTensor& arrival, std::string_view key) {
   if (arrival.backlog == nullptr) return {};
-  const std::uint64_t bytes = arrival.lent == nullptr ? arrival.tensor_bytes : 0;
+  const std::uint64_t bytes = arrival.lent ? 0 : arrival.tensor_bytes;
   return {arrival.backlog, kEntryBytes + key.size() + bytes};
 }
 

@@ -18,32 +18,32 @@
 
 #include "absl/status/status.h"
 #include "base/backlog.h"
-#include "base/status_bridge.h"
 #include "core/mutex.h"
+#include "memory/remote_bytes.h"
 #include "tensor/push_message.h"
 #include "tensorflow/core/framework/tensor.h"
 
 namespace farwrite::plugin {
 
-// A pushed tensor, not yet in the form its consumer wants. Owns the lease, if there is one.
+// A pushed tensor, not yet in the form its consumer wants. Owns the leases, if there are any.
 struct ArrivedTensor {
-  PushKind kind = PushKind::kInline;
+  PushKind kind = PushKind::kTensor;
   bool dead = false;
   std::uint64_t sender = 0;          // server incarnation
   std::uint64_t start = 0;           // which start of the step at the sender
   const void* peer = nullptr;        // whose end drops it; compared only
   std::shared_ptr<Backlog> backlog;  // of that peer, if the bytes are this process' own memory
-  tensorflow::Tensor tensor;         // inline, landed, loopback, pulled
+  tensorflow::Tensor tensor;         // if it is here: inline, landed, loopback, pulled, read
   tensorflow::DataType dtype = tensorflow::DT_INVALID;
   tensorflow::TensorShape shape;
   std::uint64_t tensor_bytes = 0;
-  std::string serialized;       // kSerialized
-  View lent;                    // kAlias, kSerializedLent
-  std::uint32_t read_lane = 0;  // for fetching what is lent
-  bool of_call = false;         // what is lent is no tensor, but the body of a call
-  const char* way = "";         // how it came: "alias"
-  std::int64_t sent = 0;        // see TransferLog::start()
-  absl::Status failure;         // kCopyFailed
+  bool is_proto = false;  // the bytes are a TensorProto:
+  std::string proto;      // here,
+  RemoteBytes lent;       // or, like those of any tensor, the peer's
+  RemoteBytes receipt;    // whose return tells the sender that this was taken
+  const char* way = "";   // how it came: "alias"
+  std::int64_t sent = 0;  // see TransferLog::start()
+  absl::Status failure;   // kCopyFailed
 };
 
 // Waits for one arrival.

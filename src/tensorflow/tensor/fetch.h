@@ -6,7 +6,6 @@
 // as in stock.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 
 #include "absl/status/status.h"
@@ -15,21 +14,15 @@
 
 namespace farwrite::plugin {
 
-// Whether the arrival's bytes must be fetched before materialize().
-bool must_fetch(const ArrivedTensor& arrival);
-
 // `arrival` then holds the bytes in memory of this process, from `allocator` if they are a
 // tensor's, and the lease has gone back: nothing of it is a peer's any more.
 using Fetched = std::function<void(absl::Status status, ArrivedTensor arrival)>;
 
-// Calls `fetched` once, on any thread, which it must not block; kUnavailable when the peer has
-// gone. The thread that gives up waiting just forgets about it: the destination lives until the
-// last byte has moved. Not under a lock: it allocates.
+// Of an arrival whose lent bytes are unmapped. Calls `fetched` once, on any thread, which it must
+// not block; kUnavailable when the peer has gone. The thread that gives up waiting just forgets
+// about it: the destination lives until the last byte has moved. Not under a lock: it allocates.
 void fetch(ArrivedTensor arrival, tensorflow::Allocator* allocator, Fetched fetched);
 // The same into memory that is there already: `destination` is as large as what is lent.
 void fetch_into(ArrivedTensor arrival, const tensorflow::Tensor& destination, Fetched fetched);
-
-// Fetches under way now.
-std::int64_t fetches();
 
 }  // namespace farwrite::plugin

@@ -85,7 +85,6 @@ class Push {
                                                     : TransferLog::of_process().start()),
         transfer_(Transfer::Kind::kSendTensor, outgoing.step, outgoing.key, started_) {
     message_.sent = started_;
-    message_.dead = outgoing.dead;
     message_.receiver = route.server();
     message_.sender = outgoing.sender;
     message_.step = outgoing.step;
@@ -112,6 +111,7 @@ class Push {
       return pull(stats().pulls_backlog);
     }
     if (outgoing_.dead) {
+      message_.dead = true;
       absl::Status told = small({});
       if (told.ok()) count(stats().pushes_dead);
       return told;
@@ -136,7 +136,6 @@ class Push {
         return status;
       }
     }
-    message_.kind = PushKind::kAlias;
     if (facts.ref) return staged(data, message_.tensor_bytes, Way::kSnapshot);
     if (fw_device_contains(device_, data) == 0) return foreign(data);
     if (ArenaAllocator::traced()) StagedCopies::of_process().not_needed(*edge_, message_.step);
@@ -191,7 +190,6 @@ class Push {
   }
 
   absl::Status small(std::string_view payload) {
-    message_.kind = PushKind::kInline;
     message_.payload = payload;
     if (loopback()) {
       went(Way::kInline, payload.size());
@@ -237,12 +235,11 @@ class Push {
     if (!proto.SerializeToString(&bytes)) {  // over 2 GB
       return pull(stats().pulls_no_memory);
     }
+    message_.proto = true;
     message_.tensor_bytes = bytes.size();
     if (bytes.size() > ArenaAllocator::kThreshold) {
-      message_.kind = PushKind::kSerializedLent;
       return staged(bytes.data(), bytes.size(), Way::kSerialized);
     }
-    message_.kind = PushKind::kSerialized;
     message_.payload = bytes;
     return send(Way::kSerialized, bytes.size());
   }
@@ -311,10 +308,11 @@ class Push {
   absl::Status lend(const void* data, std::uint64_t bytes, std::unique_ptr<LentTensor> lent,
                     Way how) {
     PeerProcess& process = *route_.reach().process;
+    message_.lent = true;
     const absl::Status status = process.lend(encode(message_), data, bytes, std::move(lent));
     if (status.ok()) {
       went(how, bytes);
-      if (message_.kind == PushKind::kAlias) count(stats().pushes_alias);
+      if (!message_.proto) count(stats().pushes_alias);
       count(stats().bytes_pushed, bytes);
       return status;
     }
@@ -340,6 +338,8 @@ class Push {
   // The receiver is told to ask. `why`: the counter of the reason.
   absl::Status pull(std::atomic<std::uint64_t>& why) {
     message_.kind = PushKind::kPull;
+    message_.proto = false;
+    message_.lent = false;
     message_.payload = {};
     message_.shape = tf::TensorShape();
     keep_();

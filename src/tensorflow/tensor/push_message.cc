@@ -8,13 +8,16 @@ namespace {
 
 constexpr std::uint8_t kDead = 1;
 constexpr std::uint8_t kWantsSlot = 2;
+constexpr std::uint8_t kProto = 4;
+constexpr std::uint8_t kLent = 8;
 constexpr std::size_t kMaxFailureBytes = 1024;
 
 }  // namespace
 
 template <typename Wire>
 void PushMessage::fields(Wire& wire) {
-  auto flags = static_cast<std::uint8_t>((dead ? kDead : 0) | (wants_slot ? kWantsSlot : 0));
+  auto flags = static_cast<std::uint8_t>((dead ? kDead : 0) | (wants_slot ? kWantsSlot : 0) |
+                                         (proto ? kProto : 0) | (lent ? kLent : 0));
   auto rank = static_cast<std::uint8_t>(shape.dims());
   auto type = static_cast<std::int32_t>(dtype);
   if constexpr (Wire::kReads) shape = tensorflow::TensorShape();
@@ -24,12 +27,17 @@ void PushMessage::fields(Wire& wire) {
   if constexpr (Wire::kReads) {
     dead = (flags & kDead) != 0;
     wants_slot = (flags & kWantsSlot) != 0;
+    proto = (flags & kProto) != 0;
+    lent = (flags & kLent) != 0;
     dtype = static_cast<tensorflow::DataType>(type);
-    const bool plain =
-        kind == PushKind::kInline || kind == PushKind::kAlias || kind == PushKind::kLanded;
-    if (!plain || dead) return;
+    wire.require(kind >= PushKind::kTensor && kind <= PushKind::kCopyFailed, "an unknown kind");
+    const bool is_tensor = kind == PushKind::kTensor;
+    if (!is_tensor) wire.require(!dead && !proto && !lent, "flags of a tensor");
+    if (dead) wire.require(!proto && !lent && tensor_bytes == 0, "bytes of a dead tensor");
+    if (!is_tensor && kind != PushKind::kLanded) return;
+    wire.require(payload.size() == (is_tensor && !lent ? tensor_bytes : 0), "other bytes");
+    if (proto || dead) return;
     wire.require(describes(dtype, shape, tensor_bytes), "its size is not that of its shape");
-    wire.require(payload.size() == (kind == PushKind::kInline ? tensor_bytes : 0), "other bytes");
   }
 }
 

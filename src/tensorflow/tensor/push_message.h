@@ -14,23 +14,20 @@
 namespace farwrite::plugin {
 
 enum class PushKind : std::uint8_t {
-  kInline = 1,          // the tensor's bytes follow; also dead tensors and control edges
-  kAlias = 2,           // the tensor's bytes are lent
-  kSerialized = 3,      // a TensorProto follows
-  kSerializedLent = 4,  // a TensorProto is lent
-  kPull = 5,            // ask for it by RecvTensor
-  kStepGone = 6,        // the sender has cleaned the step up: forget what nothing took of this
-                        // start and those before
-  kLanded = 7,          // the tensor's bytes are in a slot, and this is its description: the key
-                        // is the instance alone, see split_key()
+  kTensor = 1,    // it follows, or is lent; also dead tensors and control edges
+  kLanded = 2,    // its bytes are in a slot, and this is its description: the key is the instance
+                  // alone, see split_key()
+  kPull = 3,      // ask for it by RecvTensor
+  kStepGone = 4,  // the sender has cleaned the step up: forget what nothing took of this start and
+                  // those before
   // Of collectives.
-  kWithdrawn = 8,   // the sender takes its last push under this key back
-  kStepFailed = 9,  // the sender's part has failed, with the status that follows: wait no more
+  kWithdrawn = 5,   // the sender takes its last push under this key back
+  kStepFailed = 6,  // the sender's part has failed, with the status that follows: wait no more
   // Of a backlog, see backlog.h.
-  kHold = 10,    // keep what you have and say kPull, until
-  kResume = 11,  // push again
+  kHold = 7,    // keep what you have and say kPull, until
+  kResume = 8,  // push again
   // Of tensors in the memory of a device.
-  kCopyFailed = 12,  // there is no tensor: it could not be copied, by the status that follows
+  kCopyFailed = 9,  // there is no tensor: it could not be copied, by the status that follows
 };
 
 // The identity of a tensor is that of TensorFlow's rendezvous: the receiving server's incarnation,
@@ -38,10 +35,12 @@ enum class PushKind : std::uint8_t {
 // edge and its frame and iteration. The type and the shape are the metadata of the paper "RPC
 // Considered Harmful", section 3.3. Its remote address does not travel: a lease replaces it.
 struct PushMessage {
-  static constexpr std::uint8_t kVersion = 4;
+  static constexpr std::uint8_t kVersion = 5;
 
-  PushKind kind = PushKind::kInline;
+  PushKind kind = PushKind::kTensor;
   bool dead = false;
+  bool proto = false;          // the bytes are a TensorProto
+  bool lent = false;           // they are lent with the message; else they follow, or are in a slot
   bool wants_slot = false;     // more of this size will come: have memory waiting
   std::uint64_t receiver = 0;  // incarnation of the server it is for
   std::uint64_t sender = 0;    // incarnation of the server it is from
@@ -52,7 +51,7 @@ struct PushMessage {
   tensorflow::TensorShape shape;
   std::uint64_t tensor_bytes = 0;
   std::string_view key;
-  std::string_view payload;  // inline bytes
+  std::string_view payload;  // the bytes that follow
 
   template <typename Wire>
   void fields(Wire& wire);

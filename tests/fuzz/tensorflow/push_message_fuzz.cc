@@ -42,7 +42,16 @@ void run_push(std::string_view bytes) {
   require(lies_in(bytes, message.key) && lies_in(bytes, message.payload),
           "a message refers to bytes that came");
   require(message.shape.dims() <= tensorflow::TensorShape::MaxDimensions(), "a rank is bounded");
-  if (message.kind == PushKind::kInline && !message.dead) require_fits(message);
+  const bool is_tensor = message.kind == PushKind::kTensor;
+  require(is_tensor || !(message.dead || message.proto || message.lent),
+          "only a tensor is dead, serialized or lent");
+  require(!message.dead || (!message.lent && message.tensor_bytes == 0),
+          "a dead tensor has no bytes");
+  if ((is_tensor || message.kind == PushKind::kLanded) && !message.proto && !message.dead) {
+    require(plugin::describes(message.dtype, message.shape, message.tensor_bytes),
+            "the bytes, wherever they are, are those of the type and the shape");
+    if (is_tensor && !message.lent) require_fits(message);
+  }
   const std::string encoded = plugin::encode(message);
   require(encoded.size() == bytes.size(), "a message keeps its size on its way through us");
   const PushMessage again = must_decode(encoded);
@@ -50,7 +59,8 @@ void run_push(std::string_view bytes) {
   require(again.key == message.key && again.payload == message.payload &&
               again.shape == message.shape && again.receiver == message.receiver &&
               again.sender == message.sender && again.step == message.step &&
-              again.start == message.start && again.sent == message.sent,
+              again.start == message.start && again.sent == message.sent &&
+              again.lent == message.lent && again.proto == message.proto,
           "a message is the same on its way through us");
 }
 
@@ -93,24 +103,36 @@ Bytes seed(Kind kind, const std::string& bytes) {
 }
 
 Seeds seeds() {
-  PushMessage in_line = matrix(PushKind::kInline);
+  PushMessage in_line = matrix(PushKind::kTensor);
   in_line.payload = "012345678901234567890123";
-  PushMessage dead = matrix(PushKind::kInline);
+  PushMessage dead = matrix(PushKind::kTensor);
   dead.dead = true;
-  PushMessage lent = matrix(PushKind::kAlias);
+  dead.tensor_bytes = 0;
+  PushMessage lent = matrix(PushKind::kTensor);
+  lent.lent = true;
   lent.wants_slot = true;
-  PushMessage scalar = matrix(PushKind::kInline);
+  PushMessage scalar = matrix(PushKind::kTensor);
   scalar.shape = tensorflow::TensorShape();
   scalar.tensor_bytes = 4;
   scalar.payload = "0123";
-  PushMessage empty = matrix(PushKind::kInline);
+  PushMessage empty = matrix(PushKind::kTensor);
   empty.shape = tensorflow::TensorShape({0, 3});
   empty.tensor_bytes = 0;
-  PushMessage text = matrix(PushKind::kSerialized);
+  PushMessage text = matrix(PushKind::kTensor);
   text.dtype = tensorflow::DT_STRING;
+  text.proto = true;
   text.payload = "a TensorProto";
+  text.tensor_bytes = text.payload.size();
+  PushMessage lent_text = text;
+  lent_text.lent = true;
+  lent_text.payload = {};
   PushMessage landed = matrix(PushKind::kLanded);
   landed.key = "0000000000002222;0:0";
+  // What no sender says: their shapes would go unchecked.
+  PushMessage dead_lent = dead;
+  dead_lent.lent = true;
+  PushMessage dead_landed = landed;
+  dead_landed.dead = true;
   const PushMessage gone = matrix(PushKind::kStepGone);
   PushMessage copy_failed = matrix(PushKind::kCopyFailed);
   const std::string why = plugin::encode_failure(absl::InternalError("the copy fails"));
@@ -122,6 +144,9 @@ Seeds seeds() {
           {"scalar", seed(kPush, plugin::encode(scalar))},
           {"empty", seed(kPush, plugin::encode(empty))},
           {"serialized", seed(kPush, plugin::encode(text))},
+          {"lent-serialized", seed(kPush, plugin::encode(lent_text))},
+          {"dead-lent", seed(kPush, plugin::encode(dead_lent))},
+          {"dead-landed", seed(kPush, plugin::encode(dead_landed))},
           {"step-gone", seed(kPush, plugin::encode(gone))},
           {"copy-failed", seed(kPush, plugin::encode(copy_failed))},
           {"failure", seed(kFailure, plugin::encode_failure(absl::AbortedError("the step ends")))}};
