@@ -71,14 +71,14 @@ absl::Status RemoteBytes::wait_until_ready(const std::function<bool()>& given_up
   return mapped;
 }
 
-struct RemoteBytes::Read {
+struct RemoteBytes::RunningRead {
   RemoteBytes bytes;
   std::function<void(absl::Status)> over;
 };
 
 // On a thread of the channel.
 void RemoteBytes::read_over(void* context, const fw_status* status) {
-  const std::unique_ptr<Read> read(static_cast<Read*>(context));
+  const std::unique_ptr<RunningRead> read(static_cast<RunningRead*>(context));
   read->bytes = RemoteBytes();  // the peer may have them back before a kernel computes with them
   reads.fetch_sub(1, std::memory_order_relaxed);
   read->over(status == nullptr
@@ -89,7 +89,7 @@ void RemoteBytes::read_over(void* context, const fw_status* status) {
 
 void RemoteBytes::read(void* destination, std::function<void(absl::Status)> over) && {
   reads.fetch_add(1, std::memory_order_relaxed);
-  auto read = std::make_unique<Read>(Read{std::move(*this), std::move(over)});
+  auto read = std::make_unique<RunningRead>(RunningRead{std::move(*this), std::move(over)});
   fw_completion* reading = nullptr;
   const FwStatus posted(fw_remote_read(read->bytes.remote_.get(), 0, destination,
                                        read->bytes.size(), read->bytes.lane_, &reading));

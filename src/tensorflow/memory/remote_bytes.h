@@ -39,8 +39,8 @@ class RemoteBytes {
   void read(void* destination, std::function<void(absl::Status)> over) &&;
 
  private:
-  struct Read;
-  struct Release {
+  struct RunningRead;
+  struct ReleaseRemote {
     void operator()(fw_remote* remote) const { fw_remote_release(remote); }
   };
 
@@ -48,7 +48,7 @@ class RemoteBytes {
   // kDeadlineExceeded: the peer has not answered within the timeout.
   absl::Status map(std::uint64_t timeout_ns, const void** data) const;
 
-  std::unique_ptr<fw_remote, Release> remote_;
+  std::unique_ptr<fw_remote, ReleaseRemote> remote_;
   std::uint32_t lane_ = 0;
 };
 
