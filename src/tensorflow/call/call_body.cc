@@ -113,12 +113,18 @@ CallMessage ArrivedCall::message() const {
 void ArrivedCall::see(const Schedule& schedule, std::function<bool()> given_up,
                       std::function<void(absl::Status)> seen) {
   const std::uint64_t bytes = message().lent_bytes();
-  if (lent_.size() != bytes) {
-    seen(absl::InternalError("Farwrite: a call came without its body"));
+  const auto fail = [&](const absl::Status& why) {
+    lent_ = RemoteBytes();
+    schedule([seen, why] { seen(why); });
+  };
+  const absl::Status without_body =
+      absl::InternalError("Farwrite: a call came without its body, or with more");
+  if (!lent_) {
+    seen(bytes == 0 ? absl::OkStatus() : without_body);
     return;
   }
-  if (!lent_) {
-    seen(absl::OkStatus());
+  if (bytes == 0 || lent_.size() != bytes) {
+    fail(without_body);
     return;
   }
   const tf::TensorShape shape({static_cast<std::int64_t>(bytes)});
@@ -126,8 +132,7 @@ void ArrivedCall::see(const Schedule& schedule, std::function<bool()> given_up,
   if (is_own_) {
     seen_ = tf::Tensor(tf::cpu_allocator(), tf::DT_UINT8, shape);
     if (!seen_.IsInitialized()) {
-      lent_ = RemoteBytes();
-      seen(absl::ResourceExhaustedError("Farwrite: no memory for a call of " +
+      fail(absl::ResourceExhaustedError("Farwrite: no memory for a call of " +
                                         std::to_string(bytes) + " bytes"));
       return;
     }

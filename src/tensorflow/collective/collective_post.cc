@@ -135,6 +135,7 @@ void CollectivePost::pull(const Route& route) {
   message_.kind = PushKind::kPull;
   message_.lent = false;
   message_.payload = {};
+  message_.tensor_bytes = 0;
   message_.shape = tf::TensorShape();
   const std::shared_ptr<PeerProcess> process = route.reach().process;
   const absl::Status told = process->send(encode(message_));

@@ -8,7 +8,6 @@
 #include <memory>
 
 #include "absl/status/status.h"
-#include "base/status_bridge.h"
 #include "call/call_body.h"
 #include "control/control_call.h"
 #include "core/mutex.h"

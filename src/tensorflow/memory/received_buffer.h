@@ -1,5 +1,5 @@
 // ReceivedBuffer: the memory of a tensor that another task sent, where it is not this process' send
-// memory: the sender's own, mapped read-only, or a slot (both in receive.cc).
+// memory: the sender's own, mapped read-only (remote_bytes.cc), or a slot (tensor/receive.cc).
 //
 // Neither can be lent to a third process. The sender reuses its memory when this process, which
 // holds its lease, has died; a third one might still look at it. A slot is for its sender to write.

@@ -13,7 +13,7 @@ namespace {
 constexpr char kMeetingUrl[] = "type.googleapis.com/farwrite.Meeting";
 constexpr char kMeetingKey[] = "farwrite: meeting";
 // Rises with PushMessage::kVersion, and with what a peer is expected to do.
-constexpr std::uint16_t kVersion = 6;
+constexpr std::uint16_t kVersion = 7;
 
 struct IntroductionRecord {
   std::uint16_t version = kVersion;

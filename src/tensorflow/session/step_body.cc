@@ -127,7 +127,9 @@ void PackedStep::write_tensors(char* to) const {
 absl::Status own_tensors(const ArrivedCall& arrived, const StepTable& table,
                          std::vector<NamedTensor>* tensors) {
   // What was read is this process' already. But several tensors would hold each other's memory.
-  if (arrived.is_own() && table.rows.size() == 1) return viewed_tensors(arrived, table, tensors);
+  if (arrived.is_own() && table.rows.size() == 1) {
+    return shared_tensors(table, arrived.seen(), arrived.message().body_at(), tensors);
+  }
   return copied_tensors(table, arrived.body().data(), tensors);
 }
 

@@ -15,10 +15,12 @@ class StepWait {
   CallClient::Number number = 0;  // set before the step is sent
 
   void end(absl::Status status, std::shared_ptr<const ArrivedCall> answer) {
-    const core::Lock lock(mutex_);
-    status_ = std::move(status);
-    answer_ = std::move(answer);
-    is_over_ = true;
+    {
+      const core::Lock lock(mutex_);
+      status_ = std::move(status);
+      answer_ = std::move(answer);
+      is_over_ = true;
+    }
     over_.notify_one();
   }
   // Whether it ended until then.

@@ -341,6 +341,7 @@ class Push {
     message_.proto = false;
     message_.lent = false;
     message_.payload = {};
+    message_.tensor_bytes = 0;
     message_.shape = tf::TensorShape();
     keep_();
     absl::Status told;

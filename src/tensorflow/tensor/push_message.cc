@@ -34,7 +34,10 @@ void PushMessage::fields(Wire& wire) {
     const bool is_tensor = kind == PushKind::kTensor;
     if (!is_tensor) wire.require(!dead && !proto && !lent, "flags of a tensor");
     if (dead) wire.require(!proto && !lent && tensor_bytes == 0, "bytes of a dead tensor");
-    if (!is_tensor && kind != PushKind::kLanded) return;
+    if (!is_tensor && kind != PushKind::kLanded) {
+      wire.require(tensor_bytes == 0, "bytes without a tensor");
+      return;
+    }
     wire.require(payload.size() == (is_tensor && !lent ? tensor_bytes : 0), "other bytes");
     if (proto || dead) return;
     wire.require(describes(dtype, shape, tensor_bytes), "its size is not that of its shape");

@@ -118,7 +118,7 @@ absl::Status PushReceiver::take(const std::shared_ptr<PeerProcess>& peer, std::s
                                       " bytes for a tensor of " +
                                       std::to_string(message.tensor_bytes));
   }
-  if (message.wants_slot && message.lent) {
+  if (message.wants_slot && message.lent && !message.proto) {
     peer->want_slots(split_key(message.key).name, message.tensor_bytes);
   }
   ArrivedTensor arrival;

@@ -45,9 +45,11 @@ void run_push(std::string_view bytes) {
   const bool is_tensor = message.kind == PushKind::kTensor;
   require(is_tensor || !(message.dead || message.proto || message.lent),
           "only a tensor is dead, serialized or lent");
+  const bool has_bytes = is_tensor || message.kind == PushKind::kLanded;
+  require(has_bytes || message.tensor_bytes == 0, "no bytes without a tensor");
   require(!message.dead || (!message.lent && message.tensor_bytes == 0),
           "a dead tensor has no bytes");
-  if ((is_tensor || message.kind == PushKind::kLanded) && !message.proto && !message.dead) {
+  if (has_bytes && !message.proto && !message.dead) {
     require(plugin::describes(message.dtype, message.shape, message.tensor_bytes),
             "the bytes, wherever they are, are those of the type and the shape");
     if (is_tensor && !message.lent) require_fits(message);
@@ -133,8 +135,11 @@ Seeds seeds() {
   dead_lent.lent = true;
   PushMessage dead_landed = landed;
   dead_landed.dead = true;
-  const PushMessage gone = matrix(PushKind::kStepGone);
+  PushMessage gone = matrix(PushKind::kStepGone);
+  gone.tensor_bytes = 0;
   PushMessage copy_failed = matrix(PushKind::kCopyFailed);
+  copy_failed.tensor_bytes = 0;
+  PushMessage claiming = matrix(PushKind::kPull);  // bytes that it does not bring
   const std::string why = plugin::encode_failure(absl::InternalError("the copy fails"));
   copy_failed.payload = why;
   return {{"inline", seed(kPush, plugin::encode(in_line))},
@@ -147,6 +152,7 @@ Seeds seeds() {
           {"lent-serialized", seed(kPush, plugin::encode(lent_text))},
           {"dead-lent", seed(kPush, plugin::encode(dead_lent))},
           {"dead-landed", seed(kPush, plugin::encode(dead_landed))},
+          {"claiming", seed(kPush, plugin::encode(claiming))},
           {"step-gone", seed(kPush, plugin::encode(gone))},
           {"copy-failed", seed(kPush, plugin::encode(copy_failed))},
           {"failure", seed(kFailure, plugin::encode_failure(absl::AbortedError("the step ends")))}};
