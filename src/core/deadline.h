@@ -51,8 +51,9 @@ class Deadline {
     return static_cast<int>(std::min<std::int64_t>(milliseconds, std::numeric_limits<int>::max()));
   }
 
-  // Whichever of the two expires first.
+  // Whichever of the two expires first, or last.
   Deadline earlier(Deadline other) const { return Deadline(std::min(at_, other.at_)); }
+  Deadline later(Deadline other) const { return Deadline(std::max(at_, other.at_)); }
 
  private:
   using Clock = std::chrono::steady_clock;

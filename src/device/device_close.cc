@@ -70,7 +70,7 @@ Status DeviceState::close(std::chrono::nanoseconds timeout) {
     }
     settling_ = true;
   }
-  const Status stopped = stop(core::Deadline::after(std::max(timeout, kCallbackGrace)), deadline);
+  const Status stopped = stop(deadline);
   if (stopped.ok()) drop_everything();
   Status status;
   {
@@ -84,33 +84,39 @@ Status DeviceState::close(std::chrono::nanoseconds timeout) {
   return status;
 }
 
-Status DeviceState::stop(core::Deadline callbacks, core::Deadline peers) {
+Status DeviceState::stop(core::Deadline deadline) {
+  // A peer that does not settle may use up the caller's time, and each step begins with this much.
+  const auto in_time = [deadline] { return deadline.later(core::Deadline::after(kCallbackGrace)); };
   meetings_.close();
   gate_.close();
-  if (!gate_.wait_until_empty(callbacks)) return busy("another thread's call on this device");
+  if (!gate_.wait_until_empty(in_time())) return busy("another thread's call on this device");
   if (loop_ == nullptr) return Status();  // it never started
   acceptor_.reset();
-  if (!meetings_.settle(callbacks)) return busy("a handshake");
+  if (!meetings_.settle(in_time())) return busy("a handshake");
   Status running, silent;  // the first of each
-  const std::vector<std::shared_ptr<ChannelState>> channels = this->channels();
+  std::vector<std::shared_ptr<ChannelState>> channels = this->channels();
+  // Those that may not settle last, so that they take no time from the others.
+  std::stable_partition(channels.begin(), channels.end(), [](const auto& channel) {
+    return channel->peer_state() != PeerState::kSilent;
+  });
   for (const auto& channel : channels) {
-    const Status closed = channel->close(peers.remaining());
+    const Status closed = channel->close(deadline.remaining());
     Status& kind = closed.code() == StatusCode::kDeadlineExceeded ? running : silent;
     if (kind.ok()) kind = closed;
   }
   if (!running.ok()) return running;
   close_status_ = silent;
   // Callbacks on the control loop, which the steps below wait for.
-  if (!loop_comes_round(callbacks)) return busy("a callback on the control loop");
+  if (!loop_comes_round(in_time())) return busy("a callback on the control loop");
   const auto parted = [&channels] {
     bool all = true;
     for (const auto& channel : channels) all = channel->part() && all;
     return all;
   };
   // A peer that does not answer in time loses what its host has not received.
-  (void)core::poll_until(parted, peers);
+  (void)core::poll_until(parted, in_time());
   for (const auto& channel : channels) {
-    if (!channel->finish(callbacks))
+    if (!channel->finish(in_time()))
       return busy("a callback of the channel to " + channel->peer_name());
   }
   return Status();

@@ -130,7 +130,7 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
                                                 Status refusal = Status());
   void tick(std::chrono::nanoseconds period);
   // The steps of close() (device_close.cc); those that say false or fail may be repeated.
-  Status stop(core::Deadline callbacks, core::Deadline peers);
+  Status stop(core::Deadline deadline);
   bool loop_comes_round(core::Deadline deadline);
   void drop_everything();
   std::vector<std::shared_ptr<ChannelState>> channels() const;

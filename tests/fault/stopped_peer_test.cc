@@ -162,6 +162,18 @@ TEST_F(StoppedPeer, InAWriteMakesClosingTheChannelReportSilence) {
                {"shm", "quarantined"});
 }
 
+// The peer uses up the caller's time, and the steps behind it need some, too.
+TEST_F(StoppedPeer, InAWriteIsReportedByTheDevicesCloseWhichEndsAllTheSame) {
+  stop_in_a_write();
+  const Endpoint listen = device_.endpoint();
+  expect_error(device_.close(std::chrono::milliseconds(300)), StatusCode::kPeerSilent,
+               {"quarantined"});
+  DeviceOptions options;
+  options.listen = listen;
+  const Result<Device> next = Device::open(options);
+  EXPECT_TRUE(next.ok()) << "the port is still taken: " << next.status().to_string();
+}
+
 TEST_F(StoppedPeer, InAWriteMakesClosingTheChannelReportSilenceForARegionWithoutAHandle) {
   stop_in_a_write();
   region_ = MemoryRegion();  // its name keeps it
