@@ -67,7 +67,8 @@ FW_API fw_status* fw_streams_open(fw_streams* streams, uint64_t number, fw_strea
 /// Measures the channel for about `time_ns`, and sets `lend_from` and `chunk` for streams that are
 /// opened later. Waits for the peer, which needs streams on the channel: do not call this from a
 /// callback. With `polled` another thread must poll meanwhile. kResourceExhausted if the device
-/// cannot lend the 4 MiB that this measures with.
+/// cannot lend the 4 MiB that this measures with, kDeadlineExceeded if the peer does not answer
+/// within 5 s.
 FW_API fw_status* fw_streams_tune(fw_streams* streams, uint64_t time_ns);
 /// With `polled`: delivers what has come, in this thread. Returns 1 if there was something. Never
 /// blocks. Without `polled`: does nothing, and returns 0.

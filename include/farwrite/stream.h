@@ -77,7 +77,7 @@ class Stream {
   Stream() = default;
   /// @private Made by Streams::open(), takes the handle over.
   explicit Stream(fw_stream* handle) : handle_(internal::owned(handle, fw_stream_release)) {}
-  /// False for a default-constructed handle. Such a handle allows no other call.
+  /// False for a handle that was default-constructed or moved from. It allows no other call.
   bool valid() const { return handle_ != nullptr; }
 
   /// Sends slices behind all earlier ones. `done` is called once, perhaps in this call: as
@@ -113,7 +113,8 @@ class Stream {
 };
 
 /// All streams of one channel. Copies share them. Thread-safe. The streams end when the last copy
-/// is gone, or when this side closes the channel or its device (kCancelled).
+/// is gone, or when this side closes the channel or its device (kCancelled). A channel has streams
+/// once at a time, and no tensors beside them.
 class Streams {
  public:
   /// Takes the channel over: nothing else gets its notifications and its end any more.
@@ -124,14 +125,15 @@ class Streams {
   Streams() = default;
   /// @private Made by create(), takes the handle over.
   explicit Streams(fw_streams* handle) : handle_(internal::owned(handle, fw_streams_release)) {}
-  /// False for a default-constructed handle. Such a handle allows no other call.
+  /// False for a handle that was default-constructed or moved from. It allows no other call.
   bool valid() const { return handle_ != nullptr; }
 
   /// This side's end of the stream of that number. Both sides open it before either writes: bytes
   /// for a stream that is not open end it at the sender. A number is used once.
   Result<Stream> open(std::uint64_t number);
   /// Measures the channel, for at most about `time`, and sets Options::lend_from and Options::chunk
-  /// for streams that are opened later on this side. The peer only answers.
+  /// for streams that are opened later on this side. The peer only answers. kDeadlineExceeded if
+  /// it does not within 5 s.
   Status tune(std::chrono::nanoseconds time = std::chrono::milliseconds(50)) {
     return internal::taken(fw_streams_tune(handle(), internal::to_ns(time)));
   }

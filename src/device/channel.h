@@ -83,6 +83,11 @@ class Channel {
   Result<RemoteRegion> open(const RegionDescriptor& descriptor,
                             std::chrono::nanoseconds timeout = std::chrono::seconds(5));
 
+  // Streams take all notifications for themselves. False: there are streams or tensors already.
+  bool begin_streams();
+  void end_streams();
+  bool has_streams() const;
+
   // --- The peer and the end.
 
   const PeerInfo& peer() const;

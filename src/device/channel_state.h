@@ -97,6 +97,10 @@ class ChannelState final : public fabric::LinkObserver,
   // For the transfer layer. Made at the first call.
   std::shared_ptr<ChannelExtension> extension(
       const std::function<std::shared_ptr<ChannelExtension>()>& make);
+  // As those of Channel.
+  bool begin_streams() { return !extended_.load() && !has_streams_.exchange(true); }
+  void end_streams() { has_streams_.store(false); }
+  bool has_streams() const { return has_streams_.load(); }
   const fabric::Capabilities& capabilities() const { return capabilities_; }
   std::uint64_t registrations() const;
   std::uint64_t send_limit() const;  // bytes that the peer may hold in leases
@@ -229,6 +233,7 @@ class ChannelState final : public fabric::LinkObserver,
   std::once_flag extension_made_;
   std::shared_ptr<ChannelExtension> extension_;
   std::atomic<bool> extended_{false};  // extension_ is there
+  std::atomic<bool> has_streams_{false};
 
   // Leases of the peer on memory of this side, and the other way around.
   LeaseTable leases_;

@@ -30,10 +30,12 @@ Result<std::optional<ReplyMessage>> ControlRequests::ask(std::uint64_t number,
 }
 
 bool ControlRequests::answer(ReplyMessage& reply, const std::function<bool()>& accept) {
-  const core::Lock lock(mutex_);
-  const auto waiting = waiting_.find(reply.request);
-  if (waiting == waiting_.end() || !accept()) return false;
-  waiting->second = std::move(reply);
+  {
+    const core::Lock lock(mutex_);
+    const auto waiting = waiting_.find(reply.request);
+    if (waiting == waiting_.end() || !accept()) return false;
+    waiting->second = std::move(reply);
+  }
   changed_.notify_all();
   return true;
 }

@@ -159,6 +159,10 @@ Result<RemoteRegion> Channel::open(const RegionDescriptor& descriptor,
   return wrap<RemoteRegion>(state_->open(descriptor, timeout));
 }
 
+bool Channel::begin_streams() { return state_->begin_streams(); }
+void Channel::end_streams() { state_->end_streams(); }
+bool Channel::has_streams() const { return state_->has_streams(); }
+
 const PeerInfo& Channel::peer() const { return state_->peer(); }
 const std::string& Channel::peer_name() const { return state_->peer_name(); }
 PeerState Channel::peer_state() const { return state_->peer_state(); }

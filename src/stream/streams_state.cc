@@ -57,6 +57,11 @@ class StreamsState::EndOfChannel {
 Result<std::shared_ptr<StreamsState>> StreamsState::create(Device device, Channel channel,
                                                            const Options& options) {
   FARWRITE_RETURN_IF_ERROR(check(options, channel));
+  if (!channel.begin_streams()) {
+    return Status::error(StatusCode::kAlreadyExists, {"create streams", channel.peer_name()},
+                         "the channel has streams or tensors already",
+                         "use those, or connect another channel");
+  }
   // Not make_shared: the constructor is private.
   std::shared_ptr<StreamsState> state(
       new StreamsState(std::move(device), std::move(channel), options));
@@ -79,6 +84,7 @@ Result<std::shared_ptr<StreamsState>> StreamsState::create(Device device, Channe
 }
 
 StreamsState::~StreamsState() {
+  link_->channel().end_streams();
   end(Status::error(StatusCode::kCancelled, {.operation = "use a stream"},
                     "this side has let go of the channel's streams", "keep a handle of Streams"));
 }

@@ -58,6 +58,13 @@ std::shared_ptr<Port> Port::of(const Channel& channel) {
   }));
 }
 
+Status Port::check_free(const Channel& channel) {
+  if (!channel.has_streams()) return Status();
+  return Status::error(StatusCode::kFailedPrecondition,
+                       {"open an edge for tensors", channel.peer_name()},
+                       "streams take the channel's notifications", "connect another channel");
+}
+
 fabric::LoweringChoice Port::lowering_of(const Channel& channel) {
   return *fabric::choose_lowering(channel.state_->capabilities());
 }

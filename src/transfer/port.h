@@ -51,6 +51,8 @@ class Port final : public EngineUser,
                    public std::enable_shared_from_this<Port> {
  public:
   static std::shared_ptr<Port> of(const Channel& channel);
+  // An error if something else takes the channel's notifications.
+  static Status check_free(const Channel& channel);
   Engine& engine() { return *engine_; }
   // How notified writes are made there.
   static fabric::LoweringChoice lowering_of(const Channel& channel);

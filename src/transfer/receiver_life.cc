@@ -26,6 +26,7 @@ Result<std::shared_ptr<ReceiverState>> ReceiverState::open(const Channel& channe
     return invalid("the channel handle is empty",
                    "use a channel that connect() or accept() returned");
   }
+  FARWRITE_RETURN_IF_ERROR(Port::check_free(channel));
   std::shared_ptr<ReceiverState> self(new ReceiverState(channel, name, options));
   FARWRITE_RETURN_IF_ERROR(self->check());
   FARWRITE_RETURN_IF_ERROR(self->allocate_slots());

@@ -64,13 +64,21 @@ Result<std::shared_ptr<SenderState>> SenderState::open(const Device& device, con
                          "the device or channel handle is empty", "use an open device and channel");
   }
   FARWRITE_RETURN_IF_ERROR(device::check_name(kOpenSender, name));
+  FARWRITE_RETURN_IF_ERROR(Port::check_free(channel));
   const core::Deadline deadline = core::Deadline::after(timeout);
   std::shared_ptr<SenderState> self(new SenderState(device, channel, name));
   FARWRITE_RETURN_IF_ERROR(self->fork_guard_.check(kOpenSender));
-  FARWRITE_RETURN_IF_ERROR(self->claim(deadline));
-  FARWRITE_RETURN_IF_ERROR(self->port_->engine().open_slots(
-      self->key_, deadline, self->edge_->record.lane, &self->requests_));
-  return self;
+  while (true) {
+    FARWRITE_RETURN_IF_ERROR(self->claim(deadline));
+    Engine& engine = self->port_->engine();
+    const Status opened =
+        engine.open_slots(self->key_, deadline, self->edge_->record.lane, &self->requests_);
+    if (opened.ok()) return self;
+    if (opened.code() != StatusCode::kNotFound) return opened;
+    // The receiver has closed meanwhile. The record that says so is behind, and maybe a new edge.
+    engine.stop_pushing(self->key_);
+    self->edge_ = nullptr;
+  }
 }
 
 SenderState::SenderState(const Device& device, const Channel& channel, std::string_view name)

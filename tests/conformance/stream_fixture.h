@@ -38,6 +38,7 @@ class Streaming : public ConformancePair {
   void create(const Options& options) { create(options, options); }
   void create(const Options& near_options, const Options& far_options) {
     near_end_ = far_end_ = Stream();
+    near_streams_ = far_streams_ = Streams();  // a channel has them once
     auto near = Streams::create(near_device_, near_, near_options);
     auto far = Streams::create(far_device_, far_, far_options);
     ASSERT_OK(near);

@@ -315,6 +315,21 @@ TEST_P(Streaming, TuningChoosesSizesThatWork) {
   EXPECT_OK(outcome(std::move(written)));
 }
 
+TEST_P(Streaming, AChannelHasStreamsOnceAtATimeAndNoTensorsBesideThem) {
+  EXPECT_CODE(kAlreadyExists, Streams::create(near_device_, near_, {}).status());
+  EXPECT_CODE(kFailedPrecondition, TensorReceiver::open(near_, "edge", ReceiverOptions()).status());
+  EXPECT_CODE(kFailedPrecondition, TensorSender::open(near_device_, near_, "edge", kHang).status());
+  const std::vector<std::byte> bytes = make_bytes(100, 1);
+  auto written = write(near_end_, {heap_slice(bytes)});
+  std::vector<std::byte> all;
+  ASSERT_OK(read_to(far_end_, bytes.size(), all));
+  EXPECT_TRUE(all == bytes) << "what was refused has changed something";
+  EXPECT_OK(outcome(std::move(written)));
+  near_end_ = Stream();
+  near_streams_ = Streams();
+  EXPECT_OK(Streams::create(near_device_, near_, {}));
+}
+
 TEST_P(Streaming, ManyStreamsShareAChannel) {
   constexpr std::uint32_t kStreams = 40;
   std::vector<Stream> near, far;

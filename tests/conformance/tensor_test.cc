@@ -324,6 +324,20 @@ TEST_P(Tensors, ASenderWaitsForItsReceiverAndForNoOther) {
       TensorSender::open(near_device_, near_, "late", std::chrono::milliseconds(50)).status());
 }
 
+TEST_P(Tensors, ASenderThatMeetsAClosingReceiverWaitsForTheNext) {
+  for (int round = 0; round < 10; ++round) {
+    const std::string name = "edge " + std::to_string(round);
+    auto sender = std::async(std::launch::async,
+                             [&] { return TensorSender::open(near_device_, near_, name, kHang); });
+    auto first = TensorReceiver::open(far_, name, static_edge(bytes_spec({8})));
+    ASSERT_OK(first);
+    ASSERT_OK(first->close(kHang));
+    auto next = TensorReceiver::open(far_, name, static_edge(bytes_spec({8})));
+    ASSERT_OK(next);
+    ASSERT_OK(sender.get());
+  }
+}
+
 // On shm alone, where the pages that nothing touches cost nothing.
 TEST(LargeTensors, MoreThanFourGigabytesAreOneTensor) {
   constexpr std::uint64_t kBytes = (std::uint64_t{4} << 30) + 4099;
