@@ -261,7 +261,7 @@ struct ServerOptions {
   /// Memory that is taken and registered before the first client comes, in bytes. More is taken on
   /// demand.
   std::uint64_t pool = std::uint64_t{64} << 20;
-  /// Threads that share the arithmetic of one large change; 0: as many as processors.
+  /// Threads that share the arithmetic of one large change, at most 1024; 0: as many as processors.
   std::uint32_t threads = 0;
   /// Where snapshots are written; empty: none are. Without `restore` it must hold none yet, because
   /// newer ones replace older ones, and it is created if only its last

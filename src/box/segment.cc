@@ -82,7 +82,14 @@ Update Segment::post(const Change& change) const {
     client->post(std::move(request), answered);
     return update;
   }
-  if (change.length == Change::kWhole) request.change.length = change.memory.size;
+  if (change.length == Change::kWhole) {
+    if (change.memory.size == 0 && change.offset < state_->info().bytes) {
+      return failed(Status::error(StatusCode::kInvalidArgument, state_->context("change a segment"),
+                                  "the change has neither memory nor another segment to take from",
+                                  "give one of them, or a length of 0"));
+    }
+    request.change.length = change.memory.size;
+  }
   if (request.change.length != change.memory.size) {
     return failed(Status::error(StatusCode::kInvalidArgument, state_->context("change a segment"),
                                 "the memory has " + std::to_string(change.memory.size) +

@@ -28,6 +28,7 @@ namespace farwrite::box {
 namespace {
 
 constexpr std::uint64_t kMemoryStep = kMinMemoryLimit;
+constexpr std::uint32_t kMaxThreads = 1024;
 // How often threads of clients that have left are joined, while nothing comes.
 constexpr std::chrono::nanoseconds kTidyEvery = std::chrono::seconds(1);
 
@@ -76,6 +77,12 @@ Result<std::shared_ptr<ServerState>> ServerState::serve(const ServerOptions& opt
         StatusCode::kInvalidArgument, {.operation = "serve a box"},
         "a memory of " + std::to_string(options.memory) + " bytes holds no segment",
         "serve with 2 MiB or more");
+  }
+  if (options.threads > kMaxThreads) {
+    return Status::error(
+        StatusCode::kInvalidArgument, {.operation = "serve a box"},
+        std::to_string(options.threads) + " threads",
+        "use at most " + std::to_string(kMaxThreads) + ", or 0 for as many as processors");
   }
   if (options.pool > options.memory) {
     return Status::error(StatusCode::kInvalidArgument, {.operation = "serve a box"},

@@ -143,6 +143,16 @@ TEST_P(Box, SegmentsAreSourcesToo) {
   EXPECT_EQ(2U, b.version().value());
 }
 
+TEST_P(Box, AChangeWithoutASourceIsRefused) {
+  const Segment segment = create(connect(), vector_spec("weights", 64));
+  for (const Operation operation : {Operation::kWrite, Operation::kAccumulate}) {
+    Change change = change_of(operation, 1.0);
+    EXPECT_CODE(kInvalidArgument, segment.post(change).done.wait(kHang));
+    change.length = 0;
+    EXPECT_OK(segment.post(change).done.wait(kHang));
+  }
+}
+
 TEST_P(Box, OneClientsChangesApplyInItsOrder) {
   const Segment segment = create(connect(), vector_spec("weights", kLarge));
   const std::vector<float> ones(kLarge, 1.0F);
