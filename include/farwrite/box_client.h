@@ -84,7 +84,7 @@ class Client {
             internal::only(handle, fw_box_client_release))) {}
   /// @private
   fw_box_client* handle() const { return state_->handle.get(); }
-  /// False for a default-constructed handle. Such a handle allows no other call.
+  /// False for a handle that was default-constructed or moved from. It allows no other call.
   bool valid() const { return state_ != nullptr; }
 
   /// Creates a segment filled with zeros, and attaches it.

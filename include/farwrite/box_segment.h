@@ -160,7 +160,7 @@ class Segment {
             internal::only(handle, fw_segment_release))) {}
   /// @private
   fw_segment* handle() const { return state_->handle.get(); }
-  /// False for a default-constructed handle. Such a handle allows no other call.
+  /// False for a handle that was default-constructed or moved from. It allows no other call.
   bool valid() const { return state_ != nullptr; }
 
   /// The segment as it was when this client attached it.

@@ -31,7 +31,7 @@ class Server {
       : handle_(internal::owned(handle, fw_box_server_release)) {}
   /// @private
   fw_box_server* handle() const { return handle_.get(); }
-  /// False for a default-constructed handle. Such a handle allows no other call.
+  /// False for a handle that was default-constructed or moved from. It allows no other call.
   bool valid() const { return handle_ != nullptr; }
 
   /// Where clients connect.

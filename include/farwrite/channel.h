@@ -124,13 +124,14 @@ inline void keep_notification(void* context, const fw_notification* seen) noexce
 class Channel {
  public:
   Channel() = default;
-  /// Takes over a handle of the C ABI, such as fw_channel_share() makes.
+  /// Takes over a handle of the C ABI, such as fw_channel_share() makes; none if it is NULL.
   explicit Channel(fw_channel* handle)
-      : open_(std::make_shared<internal::OpenChannel>(internal::only(handle, fw_channel_release))) {
-  }
+      : open_(handle == nullptr ? nullptr
+                                : std::make_shared<internal::OpenChannel>(
+                                      internal::only(handle, fw_channel_release))) {}
   /// The handle of the C ABI, for other code of this process; valid as long as this object.
   fw_channel* handle() const { return open_ == nullptr ? nullptr : open_->handle.get(); }
-  /// False for a default-constructed handle. Such a handle allows no other call.
+  /// False for a handle that was default-constructed or moved from. It allows no other call.
   bool valid() const { return open_ != nullptr; }
 
   // --- One-sided transfers (paper section 3.1).

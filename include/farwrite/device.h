@@ -45,7 +45,7 @@ class Device {
   explicit Device(fw_device* handle) : handle_(internal::owned(handle, fw_device_release)) {}
   /// @private
   fw_device* handle() const { return handle_.get(); }
-  /// False for a default-constructed handle. Such a handle allows no other call.
+  /// False for a handle that was default-constructed or moved from. It allows no other call.
   bool valid() const { return handle_ != nullptr; }
 
   /// The address that peers connect to, with the selected port.

@@ -84,7 +84,7 @@ class MemoryRegion {
   /// @private
   fw_region* handle() const { return handle_.get(); }
 
-  /// False for a default-constructed handle. Such a handle allows no other call.
+  /// False for a handle that was default-constructed or moved from. It allows no other call.
   bool valid() const { return handle_ != nullptr; }
   /// The first byte, 64-byte aligned; owned by the region. On a GPU: its device pointer.
   std::byte* data() const { return static_cast<std::byte*>(fw_region_data(handle_.get())); }
@@ -128,7 +128,7 @@ class RemoteRegion {
   /// @private
   fw_remote* handle() const { return open_ == nullptr ? nullptr : open_->handle.get(); }
 
-  /// False for a default-constructed handle. Such a handle allows no other call.
+  /// False for a handle that was default-constructed or moved from. It allows no other call.
   bool valid() const { return open_ != nullptr; }
   std::size_t size() const { return fw_remote_bytes(handle()); }  ///< bytes
   /// How this side may use the region.

@@ -1,11 +1,11 @@
 /// @file
 /// Status and Result: how every call of Farwrite reports failure. No exception crosses the C++ API.
 ///
-/// A message is one sentence that names the operation, the peer, the fabric, the cause and the
-/// remedy:
+/// A message is one sentence that names the operation, the peer if it is about one, the fabric if
+/// it is about that, the cause, and the remedy:
 ///
-///     write to 127.0.0.1:7777 over shm: offset 96 + 64 bytes ends past the region's 128 bytes;
-///     write at most 32 bytes at this offset
+///     write to 127.0.0.1:7777: offset 96 + 64 bytes ends past the 128 bytes of the peer's memory;
+///     stay inside it
 #pragma once
 
 #include <cstdint>

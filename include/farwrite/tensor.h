@@ -180,7 +180,7 @@ class ReceivedTensor {
       : state_(std::make_shared<const internal::ArrivedTensor>(
             internal::only(handle, fw_tensor_release))) {}
 
-  /// False for a default-constructed handle. Such a handle allows no other call.
+  /// False for a handle that was default-constructed or moved from. It allows no other call.
   bool valid() const { return state_ != nullptr; }
   /// The type and shape that the sender stated. Valid as long as this handle.
   const TensorSpec& spec() const { return state_->spec; }
@@ -211,7 +211,7 @@ class TensorReceiver {
       : state_(std::move(state)) {}
   /// @private
   fw_receiver* handle() const { return state_->handle.get(); }
-  /// False for a default-constructed handle. Such a handle allows no other call.
+  /// False for a handle that was default-constructed or moved from. It allows no other call.
   bool valid() const { return state_ != nullptr; }
 
   /// Takes the next tensor, in the order of sending. A silent peer does not end the wait.
@@ -270,7 +270,7 @@ class TensorSender {
             internal::only(handle, fw_sender_release))) {}
   /// @private
   fw_sender* handle() const { return state_->handle.get(); }
-  /// False for a default-constructed handle. Such a handle allows no other call.
+  /// False for a handle that was default-constructed or moved from. It allows no other call.
   bool valid() const { return state_ != nullptr; }
 
   /// The kind that the receiver announced.

@@ -246,11 +246,20 @@ Result<DeviceOptions> to_options(const fw_device_options* given);
 // The part of the caller's struct that it has, and zeros. `type` is its name in C.
 template <typename Struct>
 Result<Struct> taken(const char* type, const Struct& given) {
+  constexpr std::size_t kMostLater = 4096;  // bytes of fields that later versions may add
   // Every struct is as long as so many of these, so no size ends inside a field.
-  if (given.struct_size == 0 || given.struct_size % sizeof(given.struct_size) != 0) {
+  if (given.struct_size == 0 || given.struct_size % sizeof(given.struct_size) != 0 ||
+      given.struct_size > sizeof(Struct) + kMostLater) {
     return Status::error(StatusCode::kInvalidArgument, {std::string("take a ") + type},
                          "its struct_size is " + std::to_string(given.struct_size),
                          std::string("set it to sizeof(") + type + ")");
+  }
+  const std::size_t later = given.struct_size - std::min(given.struct_size, sizeof(Struct));
+  const char* const behind = reinterpret_cast<const char*>(&given) + sizeof(Struct);
+  if (std::any_of(behind, behind + later, [](char c) { return c != 0; })) {
+    return Status::error(StatusCode::kUnsupported, {std::string("take a ") + type},
+                         "it sets fields that this version of Farwrite does not know",
+                         "leave them 0, or install the version that the program was compiled with");
   }
   Struct known = {};
   std::memcpy(&known, &given, std::min(given.struct_size, sizeof(known)));

@@ -439,6 +439,24 @@ TEST_F(CArguments, NothingIsASizeLikeAnother) {
   EXPECT_EQ(channel, untouched<fw_channel>());
 }
 
+TEST_F(CArguments, FieldsOfALaterVersionAreRefusedUnlessTheyAreZero) {
+  struct {
+    fw_device_options known;
+    std::uint64_t later;
+  } options = {};
+  options.known.struct_size = sizeof(options);
+  options.known.listen = "127.0.0.1:0";
+  options.later = 1;
+  fw_device* device = untouched<fw_device>();
+  EXPECT_EQ(name(fw_device_open(&options.known, &device)), "kUnsupported");
+  EXPECT_EQ(device, untouched<fw_device>());
+  options.later = 0;
+  require(fw_device_open(&options.known, &device));
+  require(finish(device, kLong));
+  options.known.struct_size = std::uint64_t{1} << 30;
+  EXPECT_EQ(name(fw_device_open(&options.known, &device)), "kInvalidArgument");
+}
+
 // A channel outlives the handle of its device, and is still its owner's to close.
 TEST_F(CArguments, ACallOnAChannelOfAClosedDeviceIsRefused) {
   fw_device* device = nullptr;

@@ -18,6 +18,18 @@ namespace {
 using std::chrono::nanoseconds;
 using namespace std::string_literals;
 
+TEST(Border, AChannelOfNoHandleIsEmpty) {
+  EXPECT_FALSE(Channel(nullptr).valid());
+  EXPECT_EQ(Channel(nullptr).handle(), nullptr);
+  EXPECT_EQ(Channel(nullptr), Channel());
+}
+
+TEST(Border, AServerOfABoxHasABoundedNumberOfThreads) {
+  box::ServerOptions options;
+  options.threads = 1025;
+  EXPECT_CODE(kInvalidArgument, box::Server::serve(options).status());
+}
+
 TEST(Border, AnOptionOf0IsA0AndNotTheDefault) {
   const std::pair<const char*, std::function<void(DeviceOptions&)>> changes[] = {
       {"pollers", [](DeviceOptions& options) { options.pollers = 0; }},

@@ -231,6 +231,12 @@ HEADERS = [
 ]
 
 
+def test_the_headers_need_no_exceptions_and_no_type_information(tmp_path: Path) -> None:
+    source = tmp_path / "bare.cc"
+    source.write_text("#include <farwrite/farwrite.h>\n")
+    call(*CXX, "-fsyntax-only", "-fno-exceptions", "-fno-rtti", source, *config("--cflags"))
+
+
 @pytest.mark.parametrize("header", sorted(HEADERS))
 def test_a_header_alone_is_cxx17(header: str, tmp_path: Path) -> None:
     source = tmp_path / "alone.cc"

@@ -102,11 +102,15 @@ class Gathered {
   static void into(void* context, Add&& add) noexcept {
     auto& self = *static_cast<Gathered*>(context);
     if (self.failure_ != nullptr) return;
+#ifdef __cpp_exceptions
     try {
       add(self.value_);
     } catch (...) {
       self.failure_ = std::current_exception();
     }
+#else
+    add(self.value_);
+#endif
   }
   /// After the call: what was gathered, or throws what `add` has thrown.
   T take() {
