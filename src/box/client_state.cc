@@ -212,8 +212,10 @@ Result<ClientState::ReceivedReply> ClientState::await(
   };
   const auto shared = std::make_shared<SharedReply>();
   const std::uint64_t id = post([shared](Result<ReceivedReply> answer) {
-    const core::Lock lock(shared->mutex);
-    shared->answer.emplace(std::move(answer));
+    {
+      const core::Lock lock(shared->mutex);
+      shared->answer.emplace(std::move(answer));
+    }
     shared->changed.notify_one();
   });
   core::Lock lock(shared->mutex);

@@ -191,18 +191,23 @@ Result<HostedSegment::Target> HostedSegment::begin_change(bool whole, bool overw
 }
 
 void HostedSegment::cancel_change(const Target& target) {
-  const core::Lock lock(mutex_);
-  if (target.fresh()) buffers_.put_back(target.row);
-  changing_.reset();
+  {
+    const core::Lock lock(mutex_);
+    if (target.fresh()) buffers_.put_back(target.row);
+    changing_.reset();
+  }
   changed_.notify_all();
 }
 
 VersionId HostedSegment::end_change(std::uint32_t row, bool new_epoch) {
-  const core::Lock lock(mutex_);
-  const std::uint64_t epoch = buffers_.id().epoch;
-  const VersionId id = buffers_.finish(row, new_epoch ? box::new_epoch(epoch) : epoch);
-  changed_at_ = std::chrono::steady_clock::now();
-  changing_.reset();
+  VersionId id;
+  {
+    const core::Lock lock(mutex_);
+    const std::uint64_t epoch = buffers_.id().epoch;
+    id = buffers_.finish(row, new_epoch ? box::new_epoch(epoch) : epoch);
+    changed_at_ = std::chrono::steady_clock::now();
+    changing_.reset();
+  }
   changed_.notify_all();
   return id;
 }

@@ -157,7 +157,8 @@ class FW_SCOPED_CAPABILITY Unlock {
 };
 
 // A std::condition_variable, which waits with a mutex that the thread holds. A predicate that reads
-// guarded fields says FW_REQUIRES(mutex) itself.
+// guarded fields says FW_REQUIRES(mutex) itself. Notify without the mutex: the thread that wakes
+// takes it, and would sleep once more. With it only where that thread may destroy this at once.
 class CondVar {
  public:
   void notify_one() { changed_.notify_one(); }

@@ -14,15 +14,17 @@ CopyThread& CopyThread::get() {
 }
 
 Status CopyThread::run(std::function<void()> work) {
-  const core::Lock lock(mutex_);
-  if (!running_) {
-    std::thread thread;
-    FARWRITE_RETURN_IF_ERROR(
-        core::start_thread(thread, {"copy to the GPU's memory"}, [this] { loop(); }));
-    thread.detach();
-    running_ = true;
+  {
+    const core::Lock lock(mutex_);
+    if (!running_) {
+      std::thread thread;
+      FARWRITE_RETURN_IF_ERROR(
+          core::start_thread(thread, {"copy to the GPU's memory"}, [this] { loop(); }));
+      thread.detach();
+      running_ = true;
+    }
+    queue_.push_back(std::move(work));
   }
-  queue_.push_back(std::move(work));
   changed_.notify_one();
   return Status();
 }

@@ -154,8 +154,10 @@ void Hub::connect(const Endpoint& endpoint, const DeviceUuid& device, OnPair on_
 }
 
 void Hub::post(std::function<void()> job) {
-  const core::Lock lock(jobs_mutex_);
-  jobs_.push_back(std::move(job));
+  {
+    const core::Lock lock(jobs_mutex_);
+    jobs_.push_back(std::move(job));
+  }
   jobs_changed_.notify_one();
 }
 
@@ -226,15 +228,19 @@ bool Hub::is_busy() const {
 
 void Hub::cover() {
   if (covered_.fetch_add(1) > 0) return;
-  const core::Lock lock(keeper_mutex_);
+  {
+    const core::Lock lock(keeper_mutex_);  // the keeper has looked before, or will after this
+  }
   keeper_changed_.notify_one();
 }
 
 void Hub::uncover() { covered_.fetch_sub(1); }
 
 void Hub::keep(Check check) {
-  const core::Lock lock(keeper_mutex_);
-  checks_.push_back(std::move(check));
+  {
+    const core::Lock lock(keeper_mutex_);
+    checks_.push_back(std::move(check));
+  }
   keeper_changed_.notify_one();
 }
 

@@ -102,9 +102,11 @@ Result<std::shared_ptr<Beside>> Beside::run(std::function<void()> job) {
 
 // False, and `job` is still the caller's, if the thread has ended.
 bool Beside::take(std::function<void()>& job) {
-  const std::lock_guard lock(mutex_);
-  if (ended_) return false;
-  job_ = std::move(job);
+  {
+    const std::lock_guard lock(mutex_);
+    if (ended_) return false;
+    job_ = std::move(job);
+  }
   given_.notify_one();
   return true;
 }

@@ -190,10 +190,12 @@ auto wait_beside(Call call) {
       failure = std::current_exception();
     }
     held.reset();  // what it has may take long to close, and the thread gets other calls after this
-    const std::lock_guard lock(shared->mutex);
-    shared->outcome = std::move(outcome);
-    shared->failure = std::move(failure);
-    shared->over = true;
+    {
+      const std::lock_guard lock(shared->mutex);
+      shared->outcome = std::move(outcome);
+      shared->failure = std::move(failure);
+      shared->over = true;
+    }
     shared->ended.notify_one();
   }));
   while (true) {
