@@ -74,14 +74,18 @@ def open_client(
     device: dict[str, Any],
     server: _farwrite.BoxServer | None = None,
 ) -> Client:
-    """Connect as `connect`; the client keeps `server`, of this process, open. Internal."""
+    """Connect as `connect`; the client keeps `server`, of this process, open. Internal.
+
+    The wait ends when `server` closes.
+    """
     if "metrics" in device:
         raise InvalidArgument(
             "connect: a client of a box serves no metrics; give metrics= to its server"
         )
     options, _ = parse_keywords("connect", _at_free_ports(device), ("timeout",))
     limit = seconds("connect", timeout)
-    native = _farwrite.BoxClient.connect(options, text("connect", "endpoint", endpoint), limit)
+    address = text("connect", "endpoint", endpoint)
+    native = _farwrite.BoxClient.connect(options, address, limit, server)
     close_at_exit(native)
     return Client(native, limit, server)
 

@@ -12,13 +12,7 @@ from farwrite.box.device_keywords import parse_keywords
 from farwrite.box.publisher import DraftTarget, Publisher, Takeover
 from farwrite.box.segment import Segment
 from farwrite.box.stats import ServerStats
-from farwrite.errors import (
-    DeadlineExceeded,
-    FailedPrecondition,
-    InvalidArgument,
-    Unavailable,
-    ending,
-)
+from farwrite.errors import Error, FailedPrecondition, InvalidArgument, ending
 from farwrite.lifetime.at_exit import close_at_exit
 from farwrite.lifetime.closing import Closing
 from farwrite.lifetime.lock import Lock
@@ -162,7 +156,7 @@ class Server(
         self._check_open("connect")
         try:
             return open_client(self.endpoint, timeout, {**self._device, **device}, self._native)
-        except (Unavailable, DeadlineExceeded):
+        except Error:
             self._check_open("connect")  # closed meanwhile
             raise
 
