@@ -3,6 +3,7 @@
 #include "box/box.h"
 #include "box/client_state.h"
 #include "box/segment_state.h"
+#include "farwrite/internal/late.h"
 
 namespace farwrite::box {
 namespace {
@@ -76,11 +77,12 @@ Result<Segment> Client::attach(std::string_view name, std::chrono::nanoseconds t
   }
   answer = ask(true);
   if (!answer.ok() && answer.status().code() == StatusCode::kDeadlineExceeded) {
-    return Status::error(StatusCode::kDeadlineExceeded,
-                         {.operation = "attach a segment", .peer = server().endpoint.to_string()},
-                         "no process created or published '" + std::string(name) + "' in time",
-                         "start the process that does, check the name (list() returns those of the "
-                         "box), or allow more time");
+    return internal::late(
+        {.operation = "attach a segment", .peer = server().endpoint.to_string()},
+        state_->channel().peer_state(),
+        "no process created or published '" + std::string(name) + "' in time",
+        "start the process that does, check the name (list() returns those of the "
+        "box), or allow more time");
   }
   return segment_of(attached(state_, answer));
 }

@@ -14,6 +14,7 @@
 #include "core/log.h"
 #include "core/mutex.h"
 #include "core/poll_until.h"
+#include "farwrite/internal/late.h"
 #include "memory/copy.h"
 
 namespace farwrite::box {
@@ -225,9 +226,9 @@ Result<ClientState::ReceivedReply> ClientState::await(
       if (verb == Verb::kWaitVersion || verb == Verb::kAttachName) {
         tell({.verb = Verb::kCancel, .number = id});
       }
-      return Status::error(
-          StatusCode::kDeadlineExceeded, {.operation = name_of(verb), .peer = channel_.peer_name()},
-          "the box has not answered in time", "check that the server runs, or allow more time");
+      return internal::late({.operation = name_of(verb), .peer = channel_.peer_name()},
+                            channel_.peer_state(), "the box has not answered in time",
+                            "check that the server runs, or allow more time");
     }
     // The answer came at the last moment.
     lock.lock();
@@ -309,7 +310,7 @@ Result<std::vector<SegmentInfo>> ClientState::infos(const ReceivedReply& answer)
   if (mapped.code() == StatusCode::kDeadlineExceeded) return mapped;
   const auto body = std::make_shared<std::vector<std::byte>>(answer.lent.size());
   FARWRITE_RETURN_IF_ERROR(wait_until_done(channel_.read({body->data(), body->size()}, answer.lent),
-                                           deadline, body, channel_.peer_name()));
+                                           deadline, body, channel_));
   return decode_infos({body->data(), body->size()});
 }
 
