@@ -41,8 +41,6 @@ from farwrite.metrics.stats import TensorStats
 EdgeKind = Literal["static", "bounded", "dynamic"]
 Tensor = npt.NDArray[Any] | RegisteredArray | SupportsDLPack | bytes | bytearray | memoryview
 
-# Of an edge: what the core takes.
-_MOST_SLOTS = 1024
 # Seconds that closing a sender waits for the receiver, unless a timeout is given.
 _CLOSING = 10.0
 # Seconds that sending waits for a slot or memory, unless a timeout is given.
@@ -124,7 +122,9 @@ class TensorReceiver(
             whole_number(
                 operation, "max_bytes", 0 if max_bytes is None else max_bytes, 0, 2**63 - 1
             ),
-            whole_number(operation, "slots", slots, 0 if chosen == "dynamic" else 1, _MOST_SLOTS),
+            whole_number(
+                operation, "slots", slots, 0 if chosen == "dynamic" else 1, _farwrite.MAX_SLOTS
+            ),
             lane_number(operation, lane),
             flag(operation, "copy", copy),
         )

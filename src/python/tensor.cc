@@ -218,6 +218,7 @@ Counts sender_stats(Sender& sender) {
 }  // namespace
 
 void bind_tensor(nb::module_& module) {
+  module.attr("MAX_SLOTS") = kMaxSlots;
   const nb::class_<Bytes> bytes(module, "ReceivedBytes", nb::type_slots(bytes_slots));
 
   nb::class_<Receiver>(module, "TensorReceiver")
