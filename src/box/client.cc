@@ -8,8 +8,9 @@
 namespace farwrite::box {
 namespace {
 
-Status other_count(std::size_t segments) {
-  return Status::error(StatusCode::kProtocolError, {.operation = "find a segment"},
+Status other_count(ClientState& client, std::size_t segments) {
+  return Status::error(StatusCode::kProtocolError,
+                       {.operation = "find a segment", .peer = client.channel().peer_name()},
                        "the answer describes " + std::to_string(segments) + " segments",
                        "run the same release on both sides");
 }
@@ -20,7 +21,7 @@ Result<std::shared_ptr<SegmentState>> attached(const std::shared_ptr<ClientState
   Result<std::vector<SegmentInfo>> infos = client->infos(answer.value());
   if (!infos.ok() || infos->size() != 1) {
     client->give_back(answer.value());  // the server has attached it
-    return infos.ok() ? other_count(infos->size()) : infos.status();
+    return infos.ok() ? other_count(*client, infos->size()) : infos.status();
   }
   return SegmentState::open(client, std::move(infos.value().front()), answer.value());
 }
@@ -104,7 +105,7 @@ Result<SegmentInfo> Client::describe(std::string_view name) const {
   if (!answer.ok()) return answer.status();
   Result<std::vector<SegmentInfo>> infos = state_->infos(answer.value());
   if (!infos.ok()) return infos.status();
-  if (infos->size() != 1) return other_count(infos->size());
+  if (infos->size() != 1) return other_count(*state_, infos->size());
   return std::move(infos.value().front());
 }
 

@@ -27,6 +27,14 @@ constexpr std::chrono::nanoseconds kSettle = std::chrono::seconds(1);
 constexpr std::chrono::nanoseconds kAnswer = std::chrono::seconds(1);
 constexpr std::chrono::nanoseconds kAnswerPerByte = std::chrono::nanoseconds(10);
 
+// The server's sentence, which does not name it: "find a segment at box (127.0.0.1:7600): ...".
+Status answered_by(const std::string& server, const Status& answer) {
+  const std::string& sentence = answer.message();
+  const std::size_t end = sentence.find(": ");
+  if (end == std::string::npos) return answer;
+  return Status(answer.code(), sentence.substr(0, end) + " at " + server + sentence.substr(end));
+}
+
 }  // namespace
 
 Result<std::shared_ptr<ClientState>> ClientState::connect(const Endpoint& server,
@@ -257,6 +265,7 @@ void ClientState::take(Notification notification) {
       pending_.erase(found);
     }
   }
+  reply->status = answered_by(channel_.peer_name(), reply->status);
   ReceivedReply come = {.reply = *std::move(reply), .lent = std::move(notification.lent)};
   if (on_answer == nullptr) return give_back(come);
   answer(on_answer, std::move(come));

@@ -257,8 +257,8 @@ class Publisher(Closing, elsewhere="open one in the other process: client.publis
             ) from None
         except DeadlineExceeded:
             raise DeadlineExceeded(
-                f"publish: the box has not answered in time, and the model may still become a"
-                f" version of '{self._name}'; check that the server runs and publish again, or give"
+                f"publish {self._segment.place}: the box has not answered in time, and the model"
+                " may still become a version; check that the server runs and publish again, or give"
                 " connect() a longer timeout"
             ) from None
         self._took_over = False  # an interrupted call leaves it: one epoch more does no harm

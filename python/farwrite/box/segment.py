@@ -154,6 +154,11 @@ class Segment(Changes[int]):
         return self._layout
 
     @property
+    @property
+    def place(self) -> str:
+        """The segment and its box, for errors. Internal."""
+        return f"'{self._name}' at {self._client.server.endpoint}"
+
     def native(self) -> _farwrite.BoxSegment:
         """The core's handle. Internal."""
         return self._native
@@ -343,7 +348,7 @@ class Segment(Changes[int]):
     ) -> int:
         """Wait as `wait` does, without blocking the event loop."""
         _, reached = await wait_async(
-            self._native,
+            self,
             _version("wait_async", version),
             _epoch("wait_async", epoch),
             seconds("wait_async", timeout),
@@ -446,7 +451,7 @@ class Segment(Changes[int]):
             return update.wait(self._client.timeout)
         except DeadlineExceeded:
             raise DeadlineExceeded(
-                f"change '{self._name}': the box has not answered within {self._client.timeout} s,"
+                f"change {self.place}: the box has not answered within {self._client.timeout} s,"
                 " and may still apply the change; check that the server runs, give connect() a"
                 " longer timeout, or post the change and wait for its Update"
             ) from None

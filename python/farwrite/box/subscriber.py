@@ -308,9 +308,9 @@ class Subscriber(Closing, elsewhere="subscribe in the other process: client.subs
         """Wait as `wait` does, without blocking the event loop."""
         left = _left(seconds("wait_async", timeout))
         epoch, version = _parsed("wait_async", newer_than)
-        found = await wait_async(self._segment.native, version + 1, epoch, left())
+        found = await wait_async(self._segment, version + 1, epoch, left())
         if found[1] == 0:
-            found = await wait_async(self._segment.native, 1, 0, left())
+            found = await wait_async(self._segment, 1, 0, left())
         return found
 
     async def latest_async(

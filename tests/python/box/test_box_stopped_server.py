@@ -213,4 +213,5 @@ def test_every_call_ends_by_its_limit_when_the_server_is_stopped(fabric: str) ->
         late = {n: str(e) for n, e in found.items() if isinstance(e, fw.DeadlineExceeded)}
         said = {name for name, says in late.items() if "the peer is silent, and " in says}
         assert said >= set(late) - OF_ANOTHER_WAIT, late
+        assert all(endpoint in says for says in late.values()), late
         calls.close()
