@@ -110,7 +110,6 @@ class TensorReceiver(
         element = None if dtype is None else checked_dtype(operation, dtype)
         self._name = name
         self._kind = chosen
-        self._closed = False
         self._channel = _checked(operation, channel)
         self._native = _farwrite.TensorReceiver.open(
             channel.native,
@@ -243,8 +242,8 @@ class TensorReceiver(
             If the peer did not settle in time. Memory that it may still write stays quarantined.
         """
         limit = seconds("close", timeout)
-        self._closed = True
-        self._native.close(limit)
+        with self._closing():
+            self._native.close(limit)
 
     def __repr__(self) -> str:
         return f"<TensorReceiver '{self._name}', {self._kind}{', closed' if self._closed else ''}>"
@@ -291,7 +290,6 @@ class TensorSender(
         # Of the last array that was sent: arrays of one dtype need no new look at it.
         # Dtype and text in one tuple, so that threads never see parts of two.
         self._last_sent: tuple[np.dtype[Any] | None, str] = (None, "")
-        self._closed = False
 
     @property
     def name(self) -> str:
@@ -389,8 +387,8 @@ class TensorSender(
             If the peer died before it took everything.
         """
         limit = seconds("close", timeout)
-        self._closed = True
-        self._native.close(limit)
+        with self._closing():
+            self._native.close(limit)
 
     def abandon(self) -> None:
         """End the stream before its end, without waiting.

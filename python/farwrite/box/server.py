@@ -135,7 +135,6 @@ class Server(
         self._device = {name: device[name] for name in _SHARED if name in device}
         self._lock = Lock()
         self._own: Client | None = None
-        self._closed = False
 
     @property
     def endpoint(self) -> str:
@@ -259,20 +258,20 @@ class Server(
                 "close: the server has no folder for a last snapshot; serve with snapshot=, or"
                 " close without one"
             )
-        with self._lock():
-            closed, self._closed = self._closed, True
-            own, self._own = self._own, None
-        try:
-            if own is not None:
-                own.close(limit)
-        except FailedPrecondition:  # called in a callback of its own client: nothing is closed
+        with self._closing():
             with self._lock():
-                self._closed, self._own = closed, own
-            raise
-        except BaseException:
+                own, self._own = self._own, None
+            try:
+                if own is not None:
+                    own.close(limit)
+            except FailedPrecondition:  # called in a callback of its own client
+                with self._lock():
+                    self._own = own
+                raise
+            except BaseException:
+                self._end(limit, snapshot)
+                raise
             self._end(limit, snapshot)
-            raise
-        self._end(limit, snapshot)
 
     def _end(self, limit: float | None, snapshot: bool) -> None:
         stop_serving(self._native)
