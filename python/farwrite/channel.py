@@ -493,6 +493,8 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
         with self._closing():
             self._native.close(limit)
 
-    def __repr__(self) -> str:
-        peer = self.peer
-        return f"<Channel to {peer.endpoint} over {peer.fabric}, {self.peer_state.value}>"
+    def _facts(self) -> str:
+        return f"to {self.peer.endpoint} over {self.peer.fabric}"
+
+    def _state(self) -> str:
+        return self.peer_state.value

@@ -348,5 +348,5 @@ class Device(Closing, elsewhere="open a Device in the other process"):
             if self._closed:  # not if a handler called it
                 stop_serving(self._native)
 
-    def __repr__(self) -> str:
-        return f"<Device at {self.endpoint}{', closed' if self._closed else ''}>"
+    def _facts(self) -> str:
+        return f"at {self.endpoint}"

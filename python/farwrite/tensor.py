@@ -245,8 +245,8 @@ class TensorReceiver(
         with self._closing():
             self._native.close(limit)
 
-    def __repr__(self) -> str:
-        return f"<TensorReceiver '{self._name}', {self._kind}{', closed' if self._closed else ''}>"
+    def _facts(self) -> str:
+        return f"'{self._name}', {self._kind}"
 
 
 class TensorSender(
@@ -433,8 +433,8 @@ class TensorSender(
             return None
         return True
 
-    def __repr__(self) -> str:
-        return f"<TensorSender '{self._name}', {self.kind}{', closed' if self._closed else ''}>"
+    def _facts(self) -> str:
+        return f"'{self._name}', {self.kind}"
 
 
 def _checked_static(operation: str, shape: Shape, element: np.dtype[Any] | None) -> tuple[int, ...]:

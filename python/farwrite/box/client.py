@@ -384,9 +384,8 @@ class Client(Closing, elsewhere="connect in the other process: farwrite.box.conn
         with self._closing():
             self._native.close(limit)
 
-    def __repr__(self) -> str:
-        state = ", closed" if self._closed else ""
-        return f"<Client of the box at {self.server.endpoint}{state}>"
+    def _facts(self) -> str:
+        return f"of the box at {self.server.endpoint}"
 
 
 def _at_free_ports(device: dict[str, Any]) -> dict[str, Any]:

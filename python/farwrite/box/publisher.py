@@ -134,7 +134,6 @@ class Publisher(Closing, elsewhere="open one in the other process: client.publis
         except BaseException:
             self._give_back()
             raise
-        self._closed = False
 
     def _open(self, client: Client, takeover: Takeover, buffers: SupportsIndex) -> Segment:
         description = self._schema.to_json()
@@ -315,5 +314,5 @@ class Publisher(Closing, elsewhere="open one in the other process: client.publis
         with contextlib.suppress(Error):  # the connection has ended, and the mark with it
             self._mark.free()
 
-    def __repr__(self) -> str:
-        return f"<Publisher of '{self._name}'{', closed' if self._closed else ''}>"
+    def _facts(self) -> str:
+        return f"of '{self._name}'"

@@ -78,6 +78,7 @@ class Segment(Changes[int]):
         self._key: int = info["key"]
         self._description: bytes = info["description"]
         self._layout = parse_layout(info["element"], info["dims"], self._description, self._name)
+        self._ended = ""  # as far as this object has ended it
 
     # --- What it is.
 
@@ -154,11 +155,11 @@ class Segment(Changes[int]):
         return self._layout
 
     @property
-    @property
     def place(self) -> str:
         """The segment and its box, for errors. Internal."""
         return f"'{self._name}' at {self._client.server.endpoint}"
 
+    @property
     def native(self) -> _farwrite.BoxSegment:
         """The core's handle. Internal."""
         return self._native
@@ -422,6 +423,7 @@ class Segment(Changes[int]):
     def detach(self) -> None:
         """End this attachment. Leases stay valid. Detaching twice is allowed."""
         self._native.detach()
+        self._ended = self._ended or "detached"
 
     def free(self) -> None:
         """Free the segment for every client. Their later calls raise `NotFound`.
@@ -432,6 +434,7 @@ class Segment(Changes[int]):
             If the segment was freed before.
         """
         self._native.free()
+        self._ended = "freed"
 
     def offset_of(self, operation: str, elements: Elements, start: SupportsIndex | None) -> int:
         """Check that an array fits at element `start`; return the offset in bytes. Internal."""
@@ -461,8 +464,11 @@ class Segment(Changes[int]):
             raise TypeError("len() of a segment without dimensions")
         return self.shape[0]
 
-    def __repr__(self) -> str:
-        return f"<Segment '{self._name}' {self._layout.name} {self.shape}>"
+    def _facts(self) -> str:
+        return f"'{self._name}' {self._layout.name} {self.shape}"
+
+    def _state(self) -> str:
+        return self._ended
 
 
 class Posted(Changes[Update]):

@@ -277,8 +277,8 @@ class Server(
         stop_serving(self._native)
         self._native.close(limit, snapshot)
 
-    def __repr__(self) -> str:
-        return f"<Server of a box at {self.endpoint}{', closed' if self._closed else ''}>"
+    def _facts(self) -> str:
+        return f"of a box at {self.endpoint}"
 
 
 _SHARED = ("token", "fabrics", "encrypt")

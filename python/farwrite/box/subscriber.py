@@ -154,9 +154,12 @@ class Model(
     ) -> None:
         self.close()
 
-    def __repr__(self) -> str:
+    def _facts(self) -> str:
         step = "" if self.step is None else f", step {self.step}"
-        return f"<Model at version {self.version}{step}, {self._schema.count()} tensors>"
+        return f"at version {self.version}{step}, {self._schema.count()} tensors"
+
+    def _state(self) -> str:
+        return self._lease._state()
 
 
 Newer = Model | tuple[SupportsIndex, SupportsIndex] | None
@@ -199,7 +202,6 @@ class Subscriber(Closing, elsewhere="subscribe in the other process: client.subs
     def __init__(self, segment: Segment, describe: Callable[[str], Mapping[str, Any]]) -> None:
         self._segment = segment
         self._describe = describe
-        self._closed = False
         self._schema = Schema.parse("subscribe", segment.name, segment.description, segment.nbytes)
 
     @property
@@ -374,8 +376,8 @@ class Subscriber(Closing, elsewhere="subscribe in the other process: client.subs
         self._closed = True
         self._segment.detach()
 
-    def __repr__(self) -> str:
-        return f"<Subscriber of '{self.name}'{', closed' if self._closed else ''}>"
+    def _facts(self) -> str:
+        return f"of '{self.name}'"
 
 
 def _left(limit: float | None) -> Callable[[], float | None]:

@@ -68,6 +68,9 @@ class Updates(Handle, elsewhere="attach the segment in the other process: client
         self._version = version
         self._epoch = epoch  # 0: any
 
+    def _facts(self) -> str:
+        return f"of {self._segment!r} after version {self._version}"
+
     def __iter__(self) -> Iterator[int]:
         while True:
             self._native.check_wait()  # to end in its own client's callback would look like an end
@@ -185,3 +188,9 @@ class Watch(Handle, elsewhere="attach the segment in the other process: client.a
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _facts(self) -> str:
+        return f"of '{self._native.info()['name']}'"
+
+    def _state(self) -> str:
+        return "closed" if self.closed else ""

@@ -36,6 +36,9 @@ class Closing(Handle, abc.ABC):
         finally:
             self._closed = closed  # or True again: a refused call may have come between
 
+    def _state(self) -> str:
+        return "closed" if self._closed else ""
+
     @abc.abstractmethod
     def close(self, timeout: float | None = 1.0) -> None:
         """Close the object. `timeout` is in seconds; the subclass documents what it bounds."""
