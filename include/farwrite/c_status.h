@@ -57,9 +57,9 @@ FW_API uint32_t fw_abi_version(void);
 FW_API const char* fw_version(void);
 
 /// Lets the calling thread end its own waits. While a call of this thread waits for an answer of a
-/// peer or of a box (lookup, open, and what a box's client asks for) or for an operation, it calls
-/// `interrupted(context)` about every 100 ms. Once that returns nonzero, such waits of the thread
-/// end as if their time were up, until it calls this function again. NULL, the default, asks
+/// peer or of a box (connect, lookup, open, and what a box's client asks for) or for an operation,
+/// it calls `interrupted(context)` about every 100 ms. Once that returns nonzero, such waits of the
+/// thread end as if their time were up, until it calls this function again. NULL, the default, asks
 /// nothing. `interrupted` is not asked while it runs. It must not use the region or the segment of
 /// the call, and closes of its channel and device are refused there. For languages whose signal
 /// handlers run between two steps of a thread. Other waits do not ask: call them again and again,

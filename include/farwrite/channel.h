@@ -19,6 +19,7 @@
 #include "farwrite/channel_types.h"
 #include "farwrite/completion.h"
 #include "farwrite/internal/bridge.h"
+#include "farwrite/internal/late.h"
 #include "farwrite/internal/namespace.h"
 #include "farwrite/region.h"
 #include "farwrite/status.h"
@@ -388,9 +389,9 @@ inline Result<Notification> Channel::wait_notification(std::chrono::nanoseconds 
   FARWRITE_RETURN_IF_ERROR(
       internal::taken(fw_channel_take(handle(), wait, internal::keep_notification, &came, &taken)));
   if (came.has_value()) return *std::move(came);
-  return Status::error(StatusCode::kDeadlineExceeded, {"wait for a notification", open_->peer_name},
-                       "no notification arrived in time",
-                       "wait longer, or check whether the peer is alive");
+  return internal::late({"wait for a notification", open_->peer_name}, peer_state(),
+                        "no notification arrived in time",
+                        "wait longer, or check whether the peer is alive");
 }
 
 inline Result<std::optional<Notification>> Channel::try_notification() {

@@ -357,6 +357,8 @@ inline Result<ReceivedTensor> TensorReceiver::receive(std::chrono::nanoseconds t
   Result<std::optional<ReceivedTensor>> next = take(timeout);
   if (!next.ok()) return next.status();
   if (next->has_value()) return **std::move(next);
+  // The library knows whether the peer is silent.
+  if (Status late = wait(std::chrono::nanoseconds(0)); !late.ok()) return late;
   return Status::error(StatusCode::kDeadlineExceeded, {"receive a tensor", state_->peer_name},
                        "no tensor of \"" + state_->name + "\" arrived in time",
                        "wait longer, or check whether the peer is alive");

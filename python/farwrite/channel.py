@@ -45,8 +45,7 @@ Payload = npt.NDArray[Any] | RegisteredArray | SupportsDLPack | bytes | bytearra
 class Channel(Closing, elsewhere="connect in the other process: device.connect(endpoint)"):
     """The connection to one peer. `Device.connect` and `Device.accept` create it.
 
-    Any thread may call any method at any time. A context manager: the end of the ``with`` block
-    closes the channel.
+    Any thread may call any method at any time. The end of a ``with`` block closes the channel.
 
     The channel keeps its device open, and an operation that is under way its channel:
     ``fw.Device().connect(...)`` gives a channel that works. Without `close`, the channel closes
@@ -62,7 +61,6 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
     def __init__(self, native: _farwrite.Channel, device: _farwrite.Device) -> None:
         self._native = native
         self._device = device  # after the channel, which so goes first
-        self._closed = False
         self.doorbells: dict[AbstractEventLoop, Doorbell] = {}  # of tasks that wait for it
 
     # --- Memory and names.
@@ -443,7 +441,7 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
 
     @property
     def closed(self) -> bool:
-        """Whether this process has called `close`."""
+        """Whether this process has closed the channel."""
         return self._closed
 
     def as_capsule(self) -> object:
@@ -491,10 +489,12 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
             If a handler of this channel calls it.
         """
         limit = seconds("close", timeout)
-        self._closed = True
         forget_closed_loops(self)
-        self._native.close(limit)
+        with self._closing():
+            self._native.close(limit)
 
-    def __repr__(self) -> str:
-        peer = self.peer
-        return f"<Channel to {peer.endpoint} over {peer.fabric}, {self.peer_state.value}>"
+    def _facts(self) -> str:
+        return f"to {self.peer.endpoint} over {self.peer.fabric}"
+
+    def _state(self) -> str:
+        return self.peer_state.value

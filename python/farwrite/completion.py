@@ -71,8 +71,8 @@ class Completion(Handle, elsewhere="wait for the operation here, and send the ou
             yield
         self._native.wait(0)
 
-    def __repr__(self) -> str:
-        return f"<Completion {outcome(self._native)}>"
+    def _facts(self) -> str:
+        return outcome(self._native)
 
 
 def outcome(native: _farwrite.Completion) -> str:

@@ -112,7 +112,6 @@ class Device(Closing, elsewhere="open a Device in the other process"):
         del keywords["self"]
         given = given_options(keywords)
         self._native = _farwrite.Device(device_options(given))
-        self._closed = False
         close_at_exit(self._native)
         if "metrics" in given:
             try:
@@ -342,16 +341,12 @@ class Device(Closing, elsewhere="open a Device in the other process"):
             If a handler calls it.
         """
         limit = seconds("close", timeout)
-        closed, self._closed = self._closed, True
-        stop_serving(self._native)
         try:
-            self._native.close(limit)
-        except FailedPrecondition:  # called in a handler: nothing is closed
-            self._closed = closed
-            raise
-        # Again, because the call of a handler may have come between.
-        self._closed = True
-        stop_serving(self._native)
+            with self._closing():
+                self._native.close(limit)
+        finally:
+            if self._closed:  # not if a handler called it
+                stop_serving(self._native)
 
-    def __repr__(self) -> str:
-        return f"<Device at {self.endpoint}{', closed' if self._closed else ''}>"
+    def _facts(self) -> str:
+        return f"at {self.endpoint}"

@@ -41,8 +41,6 @@ from farwrite.metrics.stats import TensorStats
 EdgeKind = Literal["static", "bounded", "dynamic"]
 Tensor = npt.NDArray[Any] | RegisteredArray | SupportsDLPack | bytes | bytearray | memoryview
 
-# Of an edge: what the core takes.
-_MOST_SLOTS = 1024
 # Seconds that closing a sender waits for the receiver, unless a timeout is given.
 _CLOSING = 10.0
 # Seconds that sending waits for a slot or memory, unless a timeout is given.
@@ -112,7 +110,6 @@ class TensorReceiver(
         element = None if dtype is None else checked_dtype(operation, dtype)
         self._name = name
         self._kind = chosen
-        self._closed = False
         self._channel = _checked(operation, channel)
         self._native = _farwrite.TensorReceiver.open(
             channel.native,
@@ -124,7 +121,9 @@ class TensorReceiver(
             whole_number(
                 operation, "max_bytes", 0 if max_bytes is None else max_bytes, 0, 2**63 - 1
             ),
-            whole_number(operation, "slots", slots, 0 if chosen == "dynamic" else 1, _MOST_SLOTS),
+            whole_number(
+                operation, "slots", slots, 0 if chosen == "dynamic" else 1, _farwrite.MAX_SLOTS
+            ),
             lane_number(operation, lane),
             flag(operation, "copy", copy),
         )
@@ -243,11 +242,11 @@ class TensorReceiver(
             If the peer did not settle in time. Memory that it may still write stays quarantined.
         """
         limit = seconds("close", timeout)
-        self._closed = True
-        self._native.close(limit)
+        with self._closing():
+            self._native.close(limit)
 
-    def __repr__(self) -> str:
-        return f"<TensorReceiver '{self._name}', {self._kind}{', closed' if self._closed else ''}>"
+    def _facts(self) -> str:
+        return f"'{self._name}', {self._kind}"
 
 
 class TensorSender(
@@ -291,7 +290,6 @@ class TensorSender(
         # Of the last array that was sent: arrays of one dtype need no new look at it.
         # Dtype and text in one tuple, so that threads never see parts of two.
         self._last_sent: tuple[np.dtype[Any] | None, str] = (None, "")
-        self._closed = False
 
     @property
     def name(self) -> str:
@@ -389,8 +387,8 @@ class TensorSender(
             If the peer died before it took everything.
         """
         limit = seconds("close", timeout)
-        self._closed = True
-        self._native.close(limit)
+        with self._closing():
+            self._native.close(limit)
 
     def abandon(self) -> None:
         """End the stream before its end, without waiting.
@@ -435,8 +433,8 @@ class TensorSender(
             return None
         return True
 
-    def __repr__(self) -> str:
-        return f"<TensorSender '{self._name}', {self.kind}{', closed' if self._closed else ''}>"
+    def _facts(self) -> str:
+        return f"'{self._name}', {self.kind}"
 
 
 def _checked_static(operation: str, shape: Shape, element: np.dtype[Any] | None) -> tuple[int, ...]:

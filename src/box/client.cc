@@ -3,12 +3,14 @@
 #include "box/box.h"
 #include "box/client_state.h"
 #include "box/segment_state.h"
+#include "farwrite/internal/late.h"
 
 namespace farwrite::box {
 namespace {
 
-Status other_count(std::size_t segments) {
-  return Status::error(StatusCode::kProtocolError, {.operation = "find a segment"},
+Status other_count(ClientState& client, std::size_t segments) {
+  return Status::error(StatusCode::kProtocolError,
+                       {.operation = "find a segment", .peer = client.channel().peer_name()},
                        "the answer describes " + std::to_string(segments) + " segments",
                        "run the same release on both sides");
 }
@@ -19,7 +21,7 @@ Result<std::shared_ptr<SegmentState>> attached(const std::shared_ptr<ClientState
   Result<std::vector<SegmentInfo>> infos = client->infos(answer.value());
   if (!infos.ok() || infos->size() != 1) {
     client->give_back(answer.value());  // the server has attached it
-    return infos.ok() ? other_count(infos->size()) : infos.status();
+    return infos.ok() ? other_count(*client, infos->size()) : infos.status();
   }
   return SegmentState::open(client, std::move(infos.value().front()), answer.value());
 }
@@ -76,11 +78,12 @@ Result<Segment> Client::attach(std::string_view name, std::chrono::nanoseconds t
   }
   answer = ask(true);
   if (!answer.ok() && answer.status().code() == StatusCode::kDeadlineExceeded) {
-    return Status::error(StatusCode::kDeadlineExceeded,
-                         {.operation = "attach a segment", .peer = server().endpoint.to_string()},
-                         "no process created or published '" + std::string(name) + "' in time",
-                         "start the process that does, check the name (list() returns those of the "
-                         "box), or allow more time");
+    return internal::late(
+        {.operation = "attach a segment", .peer = server().endpoint.to_string()},
+        state_->channel().peer_state(),
+        "no process created or published '" + std::string(name) + "' in time",
+        "start the process that does, check the name (list() returns those of the "
+        "box), or allow more time");
   }
   return segment_of(attached(state_, answer));
 }
@@ -102,7 +105,7 @@ Result<SegmentInfo> Client::describe(std::string_view name) const {
   if (!answer.ok()) return answer.status();
   Result<std::vector<SegmentInfo>> infos = state_->infos(answer.value());
   if (!infos.ok()) return infos.status();
-  if (infos->size() != 1) return other_count(infos->size());
+  if (infos->size() != 1) return other_count(*state_, infos->size());
   return std::move(infos.value().front());
 }
 

@@ -14,6 +14,7 @@
 #include "core/log.h"
 #include "core/mutex.h"
 #include "core/poll_until.h"
+#include "farwrite/internal/late.h"
 #include "memory/copy.h"
 
 namespace farwrite::box {
@@ -25,6 +26,14 @@ constexpr std::chrono::nanoseconds kSettle = std::chrono::seconds(1);
 // at 100 MB/s.
 constexpr std::chrono::nanoseconds kAnswer = std::chrono::seconds(1);
 constexpr std::chrono::nanoseconds kAnswerPerByte = std::chrono::nanoseconds(10);
+
+// The server's sentence, which does not name it: "find a segment at box (127.0.0.1:7600): ...".
+Status answered_by(const std::string& server, const Status& answer) {
+  const std::string& sentence = answer.message();
+  const std::size_t end = sentence.find(": ");
+  if (end == std::string::npos) return answer;
+  return Status(answer.code(), sentence.substr(0, end) + " at " + server + sentence.substr(end));
+}
 
 }  // namespace
 
@@ -227,9 +236,9 @@ Result<ClientState::ReceivedReply> ClientState::await(
       if (verb == Verb::kWaitVersion || verb == Verb::kAttachName) {
         tell({.verb = Verb::kCancel, .number = id});
       }
-      return Status::error(
-          StatusCode::kDeadlineExceeded, {.operation = name_of(verb), .peer = channel_.peer_name()},
-          "the box has not answered in time", "check that the server runs, or allow more time");
+      return internal::late({.operation = name_of(verb), .peer = channel_.peer_name()},
+                            channel_.peer_state(), "the box has not answered in time",
+                            "check that the server runs, or allow more time");
     }
     // The answer came at the last moment.
     lock.lock();
@@ -258,6 +267,7 @@ void ClientState::take(Notification notification) {
       pending_.erase(found);
     }
   }
+  reply->status = answered_by(channel_.peer_name(), reply->status);
   ReceivedReply come = {.reply = *std::move(reply), .lent = std::move(notification.lent)};
   if (on_answer == nullptr) return give_back(come);
   answer(on_answer, std::move(come));
@@ -311,7 +321,7 @@ Result<std::vector<SegmentInfo>> ClientState::infos(const ReceivedReply& answer)
   if (mapped.code() == StatusCode::kDeadlineExceeded) return mapped;
   const auto body = std::make_shared<std::vector<std::byte>>(answer.lent.size());
   FARWRITE_RETURN_IF_ERROR(wait_until_done(channel_.read({body->data(), body->size()}, answer.lent),
-                                           deadline, body, channel_.peer_name()));
+                                           deadline, body, channel_));
   return decode_infos({body->data(), body->size()});
 }
 

@@ -9,6 +9,7 @@
 #include "box/settled.h"
 #include "core/completion_state.h"
 #include "core/deadline.h"
+#include "farwrite/internal/late.h"
 #include "memory/copy.h"
 
 namespace farwrite::box {
@@ -131,8 +132,8 @@ Result<VersionId> Segment::wait(std::uint64_t version, std::chrono::nanoseconds 
       });
   if (!answer.ok()) {
     if (answer.status().code() != StatusCode::kDeadlineExceeded) return answer.status();
-    return Status::error(
-        StatusCode::kDeadlineExceeded, state_->context("wait for a version"),
+    return internal::late(
+        state_->context("wait for a version"), state_->client()->channel().peer_state(),
         "'" + state_->info().spec.name + "' has version " + std::to_string(now->version) +
             " and has not reached version " + std::to_string(version) + " in time",
         "check that the server and the process that changes or publishes it run, or allow more "

@@ -149,8 +149,7 @@ Status SegmentState::fetch(MutableByteView out, const RemoteRegion& region, std:
   // A read that is given up still needs the region: its end would let the bytes change.
   const auto kept =
       std::make_shared<std::pair<std::shared_ptr<const void>, RemoteRegion>>(owner, region);
-  return wait_until_done(read, client_->answer_by(deadline, out.size), kept,
-                         client_->channel().peer_name());
+  return wait_until_done(read, client_->answer_by(deadline, out.size), kept, client_->channel());
 }
 
 Status SegmentState::load(std::uint64_t at, std::uint64_t* words, std::size_t count,

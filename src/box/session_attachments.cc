@@ -112,7 +112,7 @@ Result<std::vector<std::byte>> Session::copy_lent(const RemoteRegion& lent, std:
   FARWRITE_RETURN_IF_ERROR(core::with_memory({.operation = "create a segment"}, "its description",
                                              [&] { bytes->resize(lent.size()); }));
   FARWRITE_RETURN_IF_ERROR(wait_until_done(channel_.read({bytes->data(), bytes->size()}, lent),
-                                           core::Deadline::never(), bytes, channel_.peer_name()));
+                                           core::Deadline::never(), bytes, channel_));
   return std::move(*bytes);
 }
 

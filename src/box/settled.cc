@@ -4,6 +4,8 @@
 #include <memory>
 #include <utility>
 
+#include "farwrite/internal/late.h"
+
 namespace farwrite::box {
 
 Status wait_until_settled(const Completion& completion) {
@@ -13,13 +15,13 @@ Status wait_until_settled(const Completion& completion) {
 }
 
 Status wait_until_done(const Completion& completion, const core::Deadline& deadline,
-                       std::shared_ptr<const void> owner, std::string_view peer) {
+                       std::shared_ptr<const void> owner, const Channel& channel) {
   completion.on_settled([owner = std::move(owner)](const Status&) {});
   Status outcome = completion.wait(deadline.remaining());
   if (completion.done()) return outcome;
-  return Status::error(StatusCode::kDeadlineExceeded, {.operation = "read", .peer = peer},
-                       "the other side has not sent the bytes in time",
-                       "look whether it runs, or allow more time");
+  return internal::late({.operation = "read", .peer = channel.peer_name()}, channel.peer_state(),
+                        "the other side has not sent the bytes in time",
+                        "look whether it runs, or allow more time");
 }
 
 }  // namespace farwrite::box

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -118,6 +119,33 @@ int lock_now(int fd) {
   return 0;
 }
 
+std::string lock_in(const std::string& directory) { return directory + "/" + std::string(kLock); }
+
+// The file `.lock` of the directory, locked.
+Result<core::UniqueFd> lock_directory(std::string_view operation, const std::string& directory) {
+  const std::string file = lock_in(directory);
+  core::UniqueFd lock(
+      ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600));
+  if (!lock.valid()) return snapshot_io_error(operation, file + " cannot be opened", errno);
+  const int refused = lock_now(lock.get());
+  if (refused == EWOULDBLOCK) {
+    return Status::error(
+        StatusCode::kAlreadyExists, {operation},
+        "another server" + holder_of(lock.get()) + " keeps its snapshots in " + directory,
+        "name another directory, or end that server");
+  }
+  if (refused != 0) return snapshot_io_error(operation, file + " cannot be locked", refused);
+  write_holder(lock.get());
+  return lock;
+}
+
+// Whether `fd` is what has that path now. While it is open, nothing else gets its number.
+bool is_at(int fd, const std::string& path) {
+  struct stat held{}, found{};
+  return ::fstat(fd, &held) == 0 && ::stat(path.c_str(), &found) == 0 &&
+         held.st_dev == found.st_dev && held.st_ino == found.st_ino;
+}
+
 }  // namespace
 
 Status snapshot_io_error(std::string_view operation, const std::string& cause, int error_number) {
@@ -131,20 +159,35 @@ Result<std::shared_ptr<SnapshotDirectory>> SnapshotDirectory::open(const std::st
   // The server may change its working directory later.
   const std::string absolute = fs::absolute(path, error).string();
   if (error) return snapshot_io_error(kOperation, path + " has no absolute path", error.value());
-  const std::string file = absolute + "/" + std::string(kLock);
-  core::UniqueFd lock(
-      ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600));
-  if (!lock.valid()) return snapshot_io_error(kOperation, file + " cannot be opened", errno);
-  const int refused = lock_now(lock.get());
-  if (refused == EWOULDBLOCK) {
-    return Status::error(
-        StatusCode::kAlreadyExists, {kOperation},
-        "another server" + holder_of(lock.get()) + " keeps its snapshots in " + absolute,
-        "name another directory, or end that server");
+  Result<core::UniqueFd> lock = lock_directory(kOperation, absolute);
+  if (!lock.ok()) return lock.status();
+  core::UniqueFd folder(::open(absolute.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!folder.valid()) return snapshot_io_error(kOperation, absolute + " cannot be opened", errno);
+  return std::shared_ptr<SnapshotDirectory>(
+      new SnapshotDirectory(absolute, *std::move(lock), std::move(folder)));
+}
+
+Status SnapshotDirectory::keep_lock() {
+  constexpr std::string_view kOperation = "begin a snapshot";
+  if (is_at(lock_.get(), lock_in(path_))) return Status();
+  Result<core::UniqueFd> lock = lock_directory(kOperation, path_);
+  if (!lock.ok()) return lock.status();
+  if (!is_at(folder_.get(), path_)) {
+    auto found = list();
+    if (!found.ok()) return found.status();
+    if (!found->empty()) {
+      return Status::error(StatusCode::kFailedPrecondition, {kOperation},
+                           path_ +
+                               " is another directory than at the start, and holds snapshots, "
+                               "which those of this server would replace",
+                           "move them away");
+    }
+    core::UniqueFd folder(::open(path_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!folder.valid()) return snapshot_io_error(kOperation, path_ + " cannot be opened", errno);
+    folder_ = std::move(folder);
   }
-  if (refused != 0) return snapshot_io_error(kOperation, file + " cannot be locked", refused);
-  write_holder(lock.get());
-  return std::shared_ptr<SnapshotDirectory>(new SnapshotDirectory(absolute, std::move(lock)));
+  lock_ = *std::move(lock);
+  return Status();
 }
 
 SnapshotDirectory::~SnapshotDirectory() {
@@ -192,6 +235,7 @@ Status SnapshotDirectory::remove_left_partials() {
 Result<PartialSnapshot> SnapshotDirectory::create_partial() {
   FARWRITE_RETURN_IF_ERROR(guard_.check("begin a snapshot"));
   const core::Lock held(mutex_);
+  FARWRITE_RETURN_IF_ERROR(keep_lock());
   FARWRITE_RETURN_IF_ERROR(remove_left_partials());
   PartialSnapshot partial;
   partial.path = path_ + "/" + random_name();

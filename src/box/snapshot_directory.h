@@ -49,7 +49,8 @@ class SnapshotDirectory {
   // The snapshots, damaged ones included, newest first.
   Result<std::vector<SnapshotName>> list() const;
 
-  // Creates an empty partial file. Removes first what ended processes left.
+  // Creates an empty partial file. Removes first what ended processes left. If the directory, or
+  // its lock, was replaced meanwhile, it locks the new one, which must hold no snapshots of others.
   Result<PartialSnapshot> create_partial();
   // Renames the whole and synchronized partial file to the next snapshot, and removes the snapshots
   // that are older than the newest `keep` (at least 1). On failure every older snapshot stays, and
@@ -59,15 +60,17 @@ class SnapshotDirectory {
   void drop_partial(const std::string& partial);
 
  private:
-  SnapshotDirectory(std::string path, core::UniqueFd lock)
-      : path_(std::move(path)), lock_(std::move(lock)) {}
+  SnapshotDirectory(std::string path, core::UniqueFd lock, core::UniqueFd folder)
+      : path_(std::move(path)), lock_(std::move(lock)), folder_(std::move(folder)) {}
 
   Result<std::vector<std::string>> names() const;
+  Status keep_lock() FW_REQUIRES(mutex_);
   Status remove_left_partials() FW_REQUIRES(mutex_);
   Status synchronize() const;
 
   const std::string path_;
-  core::UniqueFd lock_;
+  core::UniqueFd lock_ FW_GUARDED_BY(mutex_);
+  core::UniqueFd folder_ FW_GUARDED_BY(mutex_);  // which `.lock` is in
   core::ForkGuard guard_;
   core::Mutex mutex_{core::LockRank::kBox};
   std::set<std::string> partials_

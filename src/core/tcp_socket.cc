@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "core/byte_stream.h"
+#include "core/interrupt.h"
 #include "core/left_at_fork.h"
 #include "core/port_choice.h"
 
@@ -92,20 +93,25 @@ UniqueFd bind_and_listen(const addrinfo& address, std::uint16_t port, bool known
 
 }  // namespace
 
-Status wait_for(int socket, short events, Deadline deadline, std::string_view operation) {
+PollOutcome poll_socket(int socket, short events, Deadline deadline) {
   while (true) {
     pollfd entry{socket, events, 0};
-    const int ready = ::poll(&entry, 1, deadline.poll_timeout_ms());
-    if (ready > 0) return Status();
-    if (ready == 0) {
-      return Status::error(StatusCode::kDeadlineExceeded, {operation}, "the peer did not answer",
-                           "check that the peer is running and not stopped, or allow more time");
-    }
-    if (errno != EINTR) {
-      return Status::system_error(StatusCode::kInternal, {operation}, "poll failed", errno,
-                                  "report this");
-    }
+    const int ready = ::poll(&entry, 1, deadline.earlier(Interrupt::turn()).poll_timeout_ms());
+    if (ready > 0) return {.ready = true};
+    if (ready < 0 && errno != EINTR) return {.error = errno};
+    if (Interrupt::ends_wait() || deadline.expired()) return {};
   }
+}
+
+Status wait_for(int socket, short events, Deadline deadline, std::string_view operation) {
+  const PollOutcome outcome = poll_socket(socket, events, deadline);
+  if (outcome.ready) return Status();
+  if (outcome.error != 0) {
+    return Status::system_error(StatusCode::kInternal, {operation}, "poll failed", outcome.error,
+                                "report this");
+  }
+  return Status::error(StatusCode::kDeadlineExceeded, {operation}, "the peer did not answer",
+                       "check that the peer is running and not stopped, or allow more time");
 }
 
 Status connection_lost(std::string_view operation, int error_number) {

@@ -32,7 +32,14 @@ Status send_all(int socket, ByteView bytes, Deadline deadline, std::string_view 
 Status receive_all(int socket, MutableByteView bytes, Deadline deadline,
                    std::string_view operation);
 
-// Until poll(2) has one of `events`. kDeadlineExceeded.
+// Until poll(2) has one of `events`; neither ready nor an error at the deadline, or when the thread
+// is interrupted (core/interrupt.h).
+struct PollOutcome {
+  bool ready = false;
+  int error = 0;  // an errno
+};
+PollOutcome poll_socket(int socket, short events, Deadline deadline);
+// The same, as a Status: kDeadlineExceeded.
 Status wait_for(int socket, short events, Deadline deadline, std::string_view operation);
 // The end of a connection, in words: kUnavailable. `error_number` is 0 if the peer closed it.
 Status connection_lost(std::string_view operation, int error_number);

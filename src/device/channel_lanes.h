@@ -79,6 +79,7 @@ class ChannelLanes final : public LaneDriver {
   bool counts_drives() const override { return !cpu_free_target_; }
   bool arm_lanes(std::vector<pollfd>& doorbells) override;
   const std::string& peer_name() const override { return peer_name_; }
+  PeerState peer_state() const override { return life_.peer_state(); }
   Status ended() const override;
   void drive_ended() override { kick(); }
 

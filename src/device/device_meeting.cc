@@ -1,11 +1,13 @@
 // How a device meets its peers: connect and accept.
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdio>
-#include <functional>
 #include <string>
 #include <utility>
 
+#include "core/inside.h"
+#include "core/interrupt.h"
 #include "core/log.h"
 #include "core/mutex.h"
 #include "core/status_wire.h"
@@ -26,15 +28,13 @@ std::string in_seconds(std::chrono::nanoseconds time) {
 }
 
 // Connects as soon as something listens at `peer`. Says after a second what it waits for.
-Result<core::UniqueFd> connect_once_it_listens(const Endpoint& peer, core::Deadline deadline,
-                                               const std::function<Status()>& usable) {
+Result<core::UniqueFd> connect_once_it_listens(const Endpoint& peer, core::Deadline deadline) {
   const auto began = std::chrono::steady_clock::now();
   core::Deadline quiet = core::Deadline::after(kQuietConnect);
   while (true) {
-    FARWRITE_RETURN_IF_ERROR(usable());
     auto socket = core::connect_tcp(peer, deadline.earlier(quiet));
     if (socket.ok()) return socket;
-    const bool over = deadline.remaining() < kRetryConnect;
+    const bool over = deadline.remaining() < kRetryConnect || core::Interrupt::ends_wait();
     const bool nothing_yet = socket.status().code() == StatusCode::kUnavailable ||
                              socket.status().code() == StatusCode::kDeadlineExceeded;
     if (!nothing_yet || over) {
@@ -61,7 +61,19 @@ Result<std::shared_ptr<ChannelState>> DeviceState::connect(const Endpoint& peer,
   const core::Deadline deadline = core::Deadline::after(timeout);
   FARWRITE_RETURN_IF_ERROR(fork_guard_.check("connect"));
   const core::Gate::Pass pass(gate_);
-  auto socket = connect_once_it_listens(peer, deadline, [this] { return usable("connect"); });
+  FARWRITE_RETURN_IF_ERROR(usable("connect"));
+  const core::Inside inside(this);  // close() waits for this call
+  const core::Interrupt::Also closes(
+      [](void* closing) { return static_cast<std::atomic<bool>*>(closing)->load() ? 1 : 0; },
+      &closing_, kRetryConnect);
+  auto channel = meet_at(peer, deadline);
+  if (!channel.ok()) FARWRITE_RETURN_IF_ERROR(usable("connect"));
+  return channel;
+}
+
+Result<std::shared_ptr<ChannelState>> DeviceState::meet_at(const Endpoint& peer,
+                                                           core::Deadline deadline) {
+  auto socket = connect_once_it_listens(peer, deadline);
   if (!socket.ok()) return socket.status();
   const auto self =
       identity_at(core::connected_to_loopback(socket->get()), "connect to " + peer.to_string());

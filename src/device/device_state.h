@@ -122,6 +122,8 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   void tell_why(core::ByteStream& stream, const Status& reason) const;
   // Whether on_own_thread(), or inside a channel's callback: closing waits for those.
   bool inside_callback() const;
+  // connect(), until the deadline or until this device closes.
+  Result<std::shared_ptr<ChannelState>> meet_at(const Endpoint& peer, core::Deadline deadline);
   // `refusal`: why the channel is given up, if it is so at once.
   Result<std::shared_ptr<ChannelState>> go_live(std::shared_ptr<ChannelState> channel,
                                                 HandshakeResult handshake,

@@ -14,6 +14,7 @@
 #include "core/cpu_relax.h"
 #include "core/mutex.h"
 #include "core/thread_own.h"
+#include "farwrite/internal/late.h"
 
 namespace farwrite::device {
 namespace {
@@ -182,9 +183,9 @@ Result<Notification> NotificationInbox::take(LaneDriver& driver, core::Deadline 
     if (has_handler()) return handler_takes(driver.peer_name());
     const std::chrono::nanoseconds left = deadline.remaining();
     if (left.count() == 0) {
-      return Status::error(StatusCode::kDeadlineExceeded, {kWait, driver.peer_name()},
-                           "no notification arrived in time",
-                           "wait longer, or check whether the peer is alive");
+      return internal::late({kWait, driver.peer_name()}, driver.peer_state(),
+                            "no notification arrived in time",
+                            "wait longer, or check whether the peer is alive");
     }
     block(driver, std::min(left, kLongestWaiterSleep));
   }

@@ -38,6 +38,7 @@ class LaneDriver {
   virtual Status ended() const = 0;
   // For errors.
   virtual const std::string& peer_name() const = 0;
+  virtual PeerState peer_state() const = 0;
   // Nothing polls the lanes any more, and call_at_end_of_drive() asked to be told.
   virtual void drive_ended() {}
 };

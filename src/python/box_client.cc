@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "farwrite/box.h"
 #include "farwrite/gpu.h"
 #include "python/box_segment.h"
+#include "python/box_server.h"
 #include "python/counters.h"
 #include "python/errors.h"
 #include "python/held.h"
@@ -44,12 +46,29 @@ Result<box::Client> connect_box(const std::string& server, const Options& device
   return box::Client(client);
 }
 
+// While it lives, the waits of this thread for a server end once that closes.
+class WhileOpen {
+ public:
+  explicit WhileOpen(std::atomic<bool>* closing) {
+    if (closing == nullptr) return;
+    fw_set_interrupt(
+        [](void* flag) { return static_cast<std::atomic<bool>*>(flag)->load() ? 1 : 0; }, closing);
+  }
+  ~WhileOpen() { fw_set_interrupt(nullptr, nullptr); }
+  WhileOpen(const WhileOpen&) = delete;
+  WhileOpen& operator=(const WhileOpen&) = delete;
+};
+
+// `own`: the server, if it is of this process.
 Client* connect_client(const Options& device, const std::string& server,
-                       std::optional<double> timeout) {
+                       std::optional<double> timeout, const BoxServer* own) {
   const auto limit = to_timeout(timeout);
   (void)c_text("connect to a box", "the address", server);
-  return new Client(value_or_raise(
-      wait_beside([server, device, limit] { return connect_box(server, device, limit); })));
+  const auto closing = own == nullptr ? nullptr : own->closing();
+  return new Client(value_or_raise(wait_beside([server, device, limit, closing] {
+    const WhileOpen open(closing.get());
+    return connect_box(server, device, limit);
+  })));
 }
 
 Segment* create(Client& client, std::string name, box::ElementType element,
@@ -148,7 +167,7 @@ void add_scaled(box::ElementType element, nb::handle destination, nb::handle sou
 void bind_box_client(nb::module_& module) {
   nb::class_<Client>(module, "BoxClient", nb::is_weak_referenceable())
       .def_static("connect", &connect_client, nb::arg("options"), nb::arg("server"),
-                  nb::arg("timeout").none())
+                  nb::arg("timeout").none(), nb::arg("own").none())
       .def("create", &create, nb::arg("name"), nb::arg("element"), nb::arg("dims"),
            nb::arg("description"), nb::arg("buffers"), nb::arg("temporary"), nb::arg("exclusive"))
       .def("attach_name", &attach_name, nb::arg("name"), nb::arg("timeout").none())

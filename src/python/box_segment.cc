@@ -149,7 +149,7 @@ LeaseTuple lease(Segment& self, std::optional<double> timeout) {
 }
 
 LeaseTuple view_segment(Segment& self) {
-  return to_tuple(value_or_raise(without_gil([&] { return self->view(); })));
+  return to_tuple(value_or_raise(wait_watched([segment = *self] { return segment.view(); })));
 }
 
 void bind_update(nb::module_& module) {
@@ -192,15 +192,17 @@ void bind_box_segment(nb::module_& module) {
       .def("info", [](const Segment& segment) { return to_dict(segment.facts().info()); })
       .def("version",
            [](const Segment& segment) {
-             return value_or_raise(without_gil([&] { return segment->version(); }));
+             return value_or_raise(wait_watched([held = *segment] { return held.version(); }));
            })
       .def("version_id",
            [](const Segment& segment) {
-             return to_tuple(value_or_raise(without_gil([&] { return segment->version_id(); })));
+             return to_tuple(
+                 value_or_raise(wait_watched([held = *segment] { return held.version_id(); })));
            })
       .def("chunk_versions",
            [](const Segment& segment) {
-             return value_or_raise(without_gil([&] { return segment->chunk_versions(); }));
+             return value_or_raise(
+                 wait_watched([held = *segment] { return held.chunk_versions(); }));
            })
       .def("read", &read_segment, nb::arg("out"), nb::arg("offset"), nb::arg("per_chunk"),
            nb::arg("min_version"), nb::arg("epoch"), nb::arg("timeout").none())
@@ -223,8 +225,9 @@ void bind_box_segment(nb::module_& module) {
       .def("view", &view_segment)
       .def("detach",
            [](Segment& segment) { raise_if_error(without_gil([&] { return segment->detach(); })); })
-      .def("free",
-           [](Segment& segment) { raise_if_error(without_gil([&] { return segment->free(); })); });
+      .def("free", [](Segment& segment) {
+        raise_if_error(wait_watched([held = *segment]() mutable { return held.free(); }));
+      });
 }
 
 }  // namespace farwrite::python

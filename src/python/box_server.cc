@@ -1,3 +1,5 @@
+#include "python/box_server.h"
+
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -10,10 +12,8 @@
 #include <string>
 #include <utility>
 
-#include "farwrite/box.h"
 #include "python/counters.h"
 #include "python/errors.h"
-#include "python/held.h"
 #include "python/module.h"
 #include "python/options.h"
 #include "python/waiting.h"
@@ -22,7 +22,7 @@ namespace farwrite::python {
 namespace {
 
 namespace nb = nanobind;
-using Server = Held<box::Server>;
+using Server = BoxServer;
 
 // `options` without those of the device and the directory.
 Result<box::Server> serve_box(const Options& device, const std::string& snapshot_directory,
@@ -101,6 +101,7 @@ Counts server_stats(const Server& server) {
 
 void close_server(Server& server, std::optional<double> timeout, bool snapshot) {
   const auto limit = to_timeout(timeout);
+  server.closing()->store(true);
   if (!snapshot) return raise_if_error(without_gil([&] { return server->close(limit); }));
   raise_if_error(
       wait_beside([server = *server, limit]() mutable { return server.close(limit, true); }));

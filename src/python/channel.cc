@@ -14,6 +14,7 @@
 #include <string>
 #include <utility>
 
+#include "farwrite/internal/late.h"
 #include "python/callback.h"
 #include "python/counters.h"
 #include "python/cuda_bytes.h"
@@ -242,9 +243,9 @@ nb::object wait_notification(Link& channel, nb::handle timeout) {
         handle.handle(), static_cast<std::uint64_t>(least.count()), take_tuple, &made, &count);
     if (ended != nullptr) return taken(ended);
     if (count != 0) return Status();
-    return Status::error(
-        StatusCode::kDeadlineExceeded, {"wait for a notification", handle.peer_name()},
-        "no notification arrived in time", "wait longer, or check whether the peer is alive");
+    return farwrite::internal::late({"wait for a notification", handle.peer_name()},
+                                    handle.peer_state(), "no notification arrived in time",
+                                    "wait longer, or check whether the peer is alive");
   }));
   return tuple_of(made);
 }

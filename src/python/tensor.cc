@@ -115,11 +115,13 @@ Result<fw_tensor*> take(const NamedReceiver& edge, std::chrono::nanoseconds time
 
 TensorTuple receive(Receiver& receiver, nb::handle timeout) {
   const auto limit = to_timeout(timeout, "receive");
-  const NamedReceiver& edge = *receiver;
+  NamedReceiver& edge = *receiver;
   return to_tuple(value_or_raise(
       wait_in_slices(limit, [&](std::chrono::nanoseconds slice) -> Result<fw_tensor*> {
         Result<fw_tensor*> next = take(edge, slice);
         if (!next.ok() || next.value() != nullptr) return next;
+        // The library knows whether the peer is silent.
+        if (Status late = edge.end.wait(std::chrono::nanoseconds(0)); !late.ok()) return late;
         return Status::error(StatusCode::kDeadlineExceeded, {"receive a tensor", edge.peer_name},
                              "no tensor of \"" + edge.name + "\" arrived in time",
                              "wait longer, or check whether the peer is alive");
@@ -216,6 +218,7 @@ Counts sender_stats(Sender& sender) {
 }  // namespace
 
 void bind_tensor(nb::module_& module) {
+  module.attr("MAX_SLOTS") = kMaxSlots;
   const nb::class_<Bytes> bytes(module, "ReceivedBytes", nb::type_slots(bytes_slots));
 
   nb::class_<Receiver>(module, "TensorReceiver")

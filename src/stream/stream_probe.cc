@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/mutex.h"
+#include "farwrite/internal/late.h"
 
 namespace farwrite::stream {
 namespace {
@@ -94,9 +95,9 @@ Result<double> StreamProbe::answered(std::uint64_t number, Clock::time_point beg
   });
   if (!ended_.ok()) return ended_;
   if (!come) {
-    return Status::error(StatusCode::kDeadlineExceeded,
-                         {.operation = "measure a channel", .peer = link_->channel().peer_name()},
-                         "the peer does not answer", "open streams at both ends");
+    return internal::late({.operation = "measure a channel", .peer = link_->channel().peer_name()},
+                          link_->channel().peer_state(), "the peer does not answer",
+                          "open streams at both ends");
   }
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }

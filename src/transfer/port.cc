@@ -7,6 +7,7 @@
 
 #include "core/mutex.h"
 #include "device/channel_state.h"
+#include "farwrite/internal/late.h"
 #include "transfer/offer.h"
 #include "transfer/receiver_state.h"
 
@@ -37,9 +38,9 @@ std::optional<std::uint32_t> number_of(const std::string& key) {
 }
 
 Status late(const Channel& channel) {
-  return Status::error(StatusCode::kDeadlineExceeded, {"wait for a tensor", channel.peer_name()},
-                       "no tensor arrived in time",
-                       "wait longer, or check whether the peer is alive");
+  return internal::late({"wait for a tensor", channel.peer_name()}, channel.peer_state(),
+                        "no tensor arrived in time",
+                        "wait longer, or check whether the peer is alive");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/mutex.h"
+#include "farwrite/internal/late.h"
 #include "transfer/tail_flag.h"
 
 namespace farwrite::transfer {
@@ -162,7 +163,7 @@ Status ReceiverState::wait(std::chrono::nanoseconds timeout) {
   FARWRITE_RETURN_IF_ERROR(fork_guard_.check("wait for a tensor"));
   Status waited = wait_for(core::Deadline::after(timeout), [] {});
   // What else there is to tell, receive() tells.
-  return waited.code() == StatusCode::kDeadlineExceeded ? waited : Status();
+  return waited.code() == StatusCode::kDeadlineExceeded ? broke_off(waited) : Status();
 }
 
 Result<ReceivedTensor> ReceiverState::receive(std::chrono::nanoseconds timeout) {
@@ -219,9 +220,9 @@ Status ReceiverState::end() const {
 
 Status ReceiverState::broke_off(const Status& reason) const {
   if (reason.code() == StatusCode::kDeadlineExceeded) {
-    return Status::error(reason.code(), {kReceive, channel_.peer_name()},
-                         "no tensor of \"" + name_ + "\" arrived in time",
-                         "wait longer, or check whether the peer is alive");
+    return internal::late({kReceive, channel_.peer_name()}, channel_.peer_state(),
+                          "no tensor of \"" + name_ + "\" arrived in time",
+                          "wait longer, or check whether the peer is alive");
   }
   if (reason.code() == StatusCode::kFailedPrecondition) return reason;  // of this call
   const core::Lock lock(port_->mutex());

@@ -10,6 +10,7 @@
 #include "core/log.h"
 #include "core/mutex.h"
 #include "device/name_table.h"
+#include "farwrite/internal/late.h"
 #include "gpu/local_memory.h"
 #include "memory/copy.h"
 #include "transfer/offer.h"
@@ -129,11 +130,7 @@ Status SenderState::claim(core::Deadline deadline) {
 
 Status SenderState::late(std::string_view operation, const std::string& cause,
                          std::string_view remedy) const {
-  const bool silent = channel_.peer_state() == PeerState::kSilent;
-  return Status::error(
-      StatusCode::kDeadlineExceeded, {operation, channel_.peer_name()},
-      silent ? "the peer is silent, and " + cause : cause,
-      silent ? "check that the peer is running and not stopped, or allow more time" : remedy);
+  return internal::late({operation, channel_.peer_name()}, channel_.peer_state(), cause, remedy);
 }
 
 Status SenderState::check(const TensorSpec& spec, ByteView bytes) const {

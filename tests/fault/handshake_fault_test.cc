@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cerrno>
 #include <functional>
+#include <future>
 #include <thread>
 #include <vector>
 
@@ -294,6 +295,38 @@ TEST_F(WrongListener, ThatSaysNothingIsNamedAfterTheHandshakeTimeout) {
   });
   expect_refused(impostor, StatusCode::kDeadlineExceeded,
                  {"connect", "did not answer", "another program"});
+}
+
+// A connect() under way, and the end of its own device.
+class Unanswered : public Handshake {
+ protected:
+  void expect_that_close_ends_a_connect(const Endpoint& peer) {
+    auto connecting =
+        std::async(std::launch::async, [&] { return device_.connect(peer, kPatience).status(); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    EXPECT_TRUE(device_.close(std::chrono::milliseconds(500)).ok());
+    expect_error(connecting.get(), StatusCode::kFailedPrecondition,
+                 {"connect", "the device is closed"});
+  }
+};
+
+// The kernel takes connections, as it does for a stopped process.
+TEST_F(Unanswered, ConnectEndsWithItsDeviceInTheHandshake) {
+  const core::Listener silent = *core::listen_tcp({"127.0.0.1", 0});
+  expect_that_close_ends_a_connect(silent.endpoint);
+}
+
+TEST_F(Unanswered, ConnectEndsWithItsDeviceWhileTheListenerIsCrowded) {
+  const core::Listener silent = *core::listen_tcp({"127.0.0.1", 0});
+  ASSERT_EQ(::listen(silent.socket.get(), 0), 0);
+  std::vector<core::UniqueFd> crowd;
+  while (true) {
+    auto socket =
+        core::connect_tcp(silent.endpoint, core::Deadline::after(std::chrono::milliseconds(100)));
+    if (!socket.ok()) break;
+    crowd.push_back(*std::move(socket));
+  }
+  expect_that_close_ends_a_connect(silent.endpoint);
 }
 
 TEST_F(WrongListener, ThatIsNobodyIsNamed) {

@@ -55,7 +55,8 @@ TEST_F(StoppedPeer, IsSilentAndThenAliveAgain) {
   EXPECT_GE(channel.stats().silences, 1u);
   EXPECT_TRUE(channel.notify(5).wait(kPatience).ok()) << "silence must not fail a notification";
   expect_error(channel.wait_notification(std::chrono::milliseconds(50)).status(),
-               StatusCode::kDeadlineExceeded, {});
+               StatusCode::kDeadlineExceeded,
+               {"the peer is silent, and no notification", "stopped"});
   child.resume();
   EXPECT_TRUE(becomes(channel, PeerState::kAlive));
   auto answer = channel.wait_notification(kPatience);

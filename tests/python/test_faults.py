@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
 import os
@@ -206,8 +207,11 @@ def test_a_stopped_peer_is_silent_and_comes_back(make_link: Callable[..., Link])
     link.peer.run(_lookup, "back")
     with link.peer.stopped():
         _eventually(lambda: link.channel.peer_state is fw.PeerState.SILENT)
-        with pytest.raises(fw.DeadlineExceeded):
+        says = "the peer is silent, and no notification arrived in time; check that the peer is run"
+        with pytest.raises(fw.DeadlineExceeded, match=says):
             link.channel.wait_notification(0.2)
+        with pytest.raises(fw.DeadlineExceeded, match=says):
+            asyncio.run(link.channel.notification(0.1))
     link.peer.run(_write, "back", [1, 2, 3, 4])
     link.channel.wait_notification(20)
     assert inbox.array.tolist() == [1, 2, 3, 4]
@@ -222,12 +226,15 @@ def test_waits_for_a_silent_peers_tensors_say_that_it_is_silent(
     link = make_link(detection_time=0.3)
     link.peer.run(_receive, "taken")
     sender = fw.TensorSender(link.channel, "taken", timeout=20)
+    receiver = fw.TensorReceiver(link.channel, "given")
     with link.peer.stopped():
         _eventually(lambda: link.channel.peer_state is fw.PeerState.SILENT)
         sender.send(np.zeros(3))
         for call, cause in (
             (lambda: fw.TensorSender(link.channel, "absent", 0.1), "no receiver named"),
             (lambda: sender.close(0.1), "took 0 of 1 tensors in time"),
+            (lambda: receiver.receive(0.2), 'no tensor of "given" arrived'),
+            (lambda: asyncio.run(receiver.receive_async(0.1)), 'no tensor of "given" arrived'),
         ):
             says = f"the peer is silent, and .*{cause}.*; check that the peer is running"
             with pytest.raises(fw.DeadlineExceeded, match=says):

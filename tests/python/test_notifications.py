@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import queue
 import threading
+import urllib.request
 from collections.abc import Callable
 from typing import Any
 
@@ -143,6 +145,27 @@ def test_a_handler_may_answer(pair: Pair) -> None:
     pair.near.notify(1)
     assert pair.near.wait_notification(10).tag == 2
     pair.far.on_notification(None)
+
+
+def test_what_a_handler_may_not_close_stays_open(pair: Pair) -> None:
+    url = pair.right.serve_metrics()
+    states: queue.SimpleQueue[object] = queue.SimpleQueue()
+
+    def close(_: fw.Notification) -> None:
+        for end in (pair.far, pair.right):
+            try:
+                end.close()
+            except fw.FailedPrecondition:
+                states.put((pair.far.closed, repr(pair.right)))
+
+    pair.far.on_notification(close)
+    pair.near.notify(1)
+    for _ in range(2):
+        assert states.get(timeout=10) == (False, f"<Device at {pair.right.endpoint}>")
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        assert answer.status == 200
+    pair.far.close()
+    assert pair.far.closed
 
 
 def test_two_lanes_deliver_everything(make_pair: Callable[..., Pair]) -> None:

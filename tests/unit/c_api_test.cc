@@ -195,6 +195,17 @@ TEST_F(CAbi, AThreadEndsItsOwnWaitsAndNoOther) {
   EXPECT_EQ(other.get(), "kCancelled");
 }
 
+TEST_F(CAbi, AThreadEndsItsOwnConnect) {
+  int asked = 0;
+  fw_set_interrupt([](void* context) { return ++*static_cast<int*>(context) == 2 ? 1 : 0; },
+                   &asked);
+  fw_channel* channel = nullptr;
+  EXPECT_NE(code(fw_device_connect(near_.device, "127.0.0.1:1", kHang, &channel)), "kOk");
+  EXPECT_EQ(channel, nullptr);
+  EXPECT_EQ(asked, 2);
+  fw_set_interrupt(nullptr, nullptr);
+}
+
 TEST_F(CAbi, CopiesBytesOfAnySize) {
   fw_copy(nullptr, "x", 1);
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{4097}, (std::size_t{3} << 20) + 5}) {

@@ -51,6 +51,7 @@ class FakeDriver : public LaneDriver {
       inbox_.deliver(std::move(next), taken);
     }
   }
+  PeerState peer_state() const override { return PeerState::kAlive; }
   bool arm_lanes(std::vector<pollfd>& doorbells) override {
     if (before_arming != nullptr) before_arming();
     std::uint64_t rings = 0;

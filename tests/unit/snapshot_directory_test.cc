@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -82,6 +83,39 @@ TEST_F(ADirectoryOfSnapshots, IsFreeThoughAForkedChildLivesOn) {
   ::close(hold[1]);
   ::close(hold[0]);
   ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+}
+
+TEST_F(ADirectoryOfSnapshots, IsLockedAgainOnceItWasReplaced) {
+  for (const bool whole : {true, false}) {
+    if (whole) {
+      ASSERT_EQ(::rename(folder_.c_str(), (folder_ + ".old").c_str()), 0);
+      ASSERT_EQ(::mkdir(folder_.c_str(), 0777), 0);
+    } else {
+      put(snapshot(7), "x");  // of this server
+      ASSERT_EQ(::unlink(path(".lock").c_str()), 0);
+    }
+    auto begun = directory_->create_partial();
+    ASSERT_TRUE(begun.ok()) << begun.status().to_string();
+    directory_->drop_partial(begun->path);
+    EXPECT_EQ(SnapshotDirectory::open(folder_).status().code(), StatusCode::kAlreadyExists);
+  }
+  std::filesystem::remove_all(folder_ + ".old");
+}
+
+TEST_F(ADirectoryOfSnapshots, OfAnotherServerIsNotTakenOverByItsPath) {
+  ASSERT_EQ(::rename(folder_.c_str(), (folder_ + ".old").c_str()), 0);
+  ASSERT_EQ(::mkdir(folder_.c_str(), 0777), 0);
+  {
+    const auto other = SnapshotDirectory::open(folder_);
+    ASSERT_TRUE(other.ok()) << other.status().to_string();
+    EXPECT_EQ(directory_->create_partial().status().code(), StatusCode::kAlreadyExists);
+    put(snapshot(7), "x");
+  }
+  const Status begun = directory_->create_partial().status();
+  EXPECT_EQ(begun.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(begun.message(), AllOf(HasSubstr(folder_), HasSubstr("move them away")));
+  EXPECT_TRUE(std::filesystem::exists(snapshot(7)));
+  std::filesystem::remove_all(folder_ + ".old");
 }
 
 TEST_F(ADirectoryOfSnapshots, ListsTheNewestFirstAndNothingElse) {

@@ -75,5 +75,5 @@ class Cached(Handle, elsewhere="pickle its array, or attach the segment in the o
             raise
         return version
 
-    def __repr__(self) -> str:
-        return f"<Cached '{self._segment.name}' at version {self._version}>"
+    def _facts(self) -> str:
+        return f"'{self._segment.name}' at version {self._version}"

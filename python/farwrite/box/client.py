@@ -16,7 +16,7 @@ from farwrite.box.segment import Segment, SegmentInfo
 from farwrite.box.stats import ClientStats
 from farwrite.box.subscriber import Subscriber
 from farwrite.box.updates import Watch
-from farwrite.errors import FailedPrecondition, InvalidArgument, ProtocolError
+from farwrite.errors import InvalidArgument, ProtocolError
 from farwrite.lifetime.at_exit import close_at_exit
 from farwrite.lifetime.closing import Closing
 from farwrite.memory.array import RegisteredArray
@@ -74,14 +74,18 @@ def open_client(
     device: dict[str, Any],
     server: _farwrite.BoxServer | None = None,
 ) -> Client:
-    """Connect as `connect`; the client keeps `server`, of this process, open. Internal."""
+    """Connect as `connect`; the client keeps `server`, of this process, open. Internal.
+
+    The wait ends when `server` closes.
+    """
     if "metrics" in device:
         raise InvalidArgument(
             "connect: a client of a box serves no metrics; give metrics= to its server"
         )
     options, _ = parse_keywords("connect", _at_free_ports(device), ("timeout",))
     limit = seconds("connect", timeout)
-    native = _farwrite.BoxClient.connect(options, text("connect", "endpoint", endpoint), limit)
+    address = text("connect", "endpoint", endpoint)
+    native = _farwrite.BoxClient.connect(options, address, limit, server)
     close_at_exit(native)
     return Client(native, limit, server)
 
@@ -104,7 +108,6 @@ class Client(Closing, elsewhere="connect in the other process: farwrite.box.conn
     ) -> None:
         self._native = native
         self._server = server  # after the client, which so goes first
-        self._closed = False
         self.timeout = timeout  # of a segment's calls without one of their own; internal
         self.watches: set[Watch] = set()  # the open ones of all segments; internal
 
@@ -378,17 +381,11 @@ class Client(Closing, elsewhere="connect in the other process: farwrite.box.conn
             Seconds to wait for the server to settle; None waits for ever.
         """
         limit = seconds("close", timeout)
-        closed, self._closed = self._closed, True
-        try:
+        with self._closing():
             self._native.close(limit)
-        except FailedPrecondition:  # called in a callback of this client: nothing is closed
-            self._closed = closed
-            raise
-        self._closed = True  # again, because the call of a callback may have come between
 
-    def __repr__(self) -> str:
-        state = ", closed" if self._closed else ""
-        return f"<Client of the box at {self.server.endpoint}{state}>"
+    def _facts(self) -> str:
+        return f"of the box at {self.server.endpoint}"
 
 
 def _at_free_ports(device: dict[str, Any]) -> dict[str, Any]:

@@ -102,5 +102,8 @@ class Event(Handle, elsewhere="take it by its name in the other process: client.
         """Free the event for every client."""
         self._segment.free()
 
-    def __repr__(self) -> str:
-        return f"<Event '{self.name}'>"
+    def _facts(self) -> str:
+        return f"'{self.name}'"
+
+    def _state(self) -> str:
+        return self._segment._state()

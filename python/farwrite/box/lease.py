@@ -88,6 +88,8 @@ class Lease(
     ) -> None:
         self.close()
 
-    def __repr__(self) -> str:
-        state = "" if self._data is not None else ", ended"
-        return f"<Lease of version {self._version}{state}>"
+    def _facts(self) -> str:
+        return f"of version {self._version}"
+
+    def _state(self) -> str:
+        return "ended" if self.ended else ""

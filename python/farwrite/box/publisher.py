@@ -134,7 +134,6 @@ class Publisher(Closing, elsewhere="open one in the other process: client.publis
         except BaseException:
             self._give_back()
             raise
-        self._closed = False
 
     def _open(self, client: Client, takeover: Takeover, buffers: SupportsIndex) -> Segment:
         description = self._schema.to_json()
@@ -257,8 +256,8 @@ class Publisher(Closing, elsewhere="open one in the other process: client.publis
             ) from None
         except DeadlineExceeded:
             raise DeadlineExceeded(
-                f"publish: the box has not answered in time, and the model may still become a"
-                f" version of '{self._name}'; check that the server runs and publish again, or give"
+                f"publish {self._segment.place}: the box has not answered in time, and the model"
+                " may still become a version; check that the server runs and publish again, or give"
                 " connect() a longer timeout"
             ) from None
         self._took_over = False  # an interrupted call leaves it: one epoch more does no harm
@@ -315,5 +314,5 @@ class Publisher(Closing, elsewhere="open one in the other process: client.publis
         with contextlib.suppress(Error):  # the connection has ended, and the mark with it
             self._mark.free()
 
-    def __repr__(self) -> str:
-        return f"<Publisher of '{self._name}'{', closed' if self._closed else ''}>"
+    def _facts(self) -> str:
+        return f"of '{self._name}'"

@@ -78,6 +78,7 @@ class Segment(Changes[int]):
         self._key: int = info["key"]
         self._description: bytes = info["description"]
         self._layout = parse_layout(info["element"], info["dims"], self._description, self._name)
+        self._ended = ""  # as far as this object has ended it
 
     # --- What it is.
 
@@ -152,6 +153,11 @@ class Segment(Changes[int]):
     def layout(self) -> Layout:
         """Shape and element type. Internal."""
         return self._layout
+
+    @property
+    def place(self) -> str:
+        """The segment and its box, for errors. Internal."""
+        return f"'{self._name}' at {self._client.server.endpoint}"
 
     @property
     def native(self) -> _farwrite.BoxSegment:
@@ -343,7 +349,7 @@ class Segment(Changes[int]):
     ) -> int:
         """Wait as `wait` does, without blocking the event loop."""
         _, reached = await wait_async(
-            self._native,
+            self,
             _version("wait_async", version),
             _epoch("wait_async", epoch),
             seconds("wait_async", timeout),
@@ -417,6 +423,7 @@ class Segment(Changes[int]):
     def detach(self) -> None:
         """End this attachment. Leases stay valid. Detaching twice is allowed."""
         self._native.detach()
+        self._ended = self._ended or "detached"
 
     def free(self) -> None:
         """Free the segment for every client. Their later calls raise `NotFound`.
@@ -427,6 +434,7 @@ class Segment(Changes[int]):
             If the segment was freed before.
         """
         self._native.free()
+        self._ended = "freed"
 
     def offset_of(self, operation: str, elements: Elements, start: SupportsIndex | None) -> int:
         """Check that an array fits at element `start`; return the offset in bytes. Internal."""
@@ -446,7 +454,7 @@ class Segment(Changes[int]):
             return update.wait(self._client.timeout)
         except DeadlineExceeded:
             raise DeadlineExceeded(
-                f"change '{self._name}': the box has not answered within {self._client.timeout} s,"
+                f"change {self.place}: the box has not answered within {self._client.timeout} s,"
                 " and may still apply the change; check that the server runs, give connect() a"
                 " longer timeout, or post the change and wait for its Update"
             ) from None
@@ -456,8 +464,11 @@ class Segment(Changes[int]):
             raise TypeError("len() of a segment without dimensions")
         return self.shape[0]
 
-    def __repr__(self) -> str:
-        return f"<Segment '{self._name}' {self._layout.name} {self.shape}>"
+    def _facts(self) -> str:
+        return f"'{self._name}' {self._layout.name} {self.shape}"
+
+    def _state(self) -> str:
+        return self._ended
 
 
 class Posted(Changes[Update]):

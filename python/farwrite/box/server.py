@@ -12,13 +12,7 @@ from farwrite.box.device_keywords import parse_keywords
 from farwrite.box.publisher import DraftTarget, Publisher, Takeover
 from farwrite.box.segment import Segment
 from farwrite.box.stats import ServerStats
-from farwrite.errors import (
-    DeadlineExceeded,
-    FailedPrecondition,
-    InvalidArgument,
-    Unavailable,
-    ending,
-)
+from farwrite.errors import Error, FailedPrecondition, InvalidArgument, ending
 from farwrite.lifetime.at_exit import close_at_exit
 from farwrite.lifetime.closing import Closing
 from farwrite.lifetime.lock import Lock
@@ -141,7 +135,6 @@ class Server(
         self._device = {name: device[name] for name in _SHARED if name in device}
         self._lock = Lock()
         self._own: Client | None = None
-        self._closed = False
 
     @property
     def endpoint(self) -> str:
@@ -162,7 +155,7 @@ class Server(
         self._check_open("connect")
         try:
             return open_client(self.endpoint, timeout, {**self._device, **device}, self._native)
-        except (Unavailable, DeadlineExceeded):
+        except Error:
             self._check_open("connect")  # closed meanwhile
             raise
 
@@ -265,27 +258,27 @@ class Server(
                 "close: the server has no folder for a last snapshot; serve with snapshot=, or"
                 " close without one"
             )
-        with self._lock():
-            closed, self._closed = self._closed, True
-            own, self._own = self._own, None
-        try:
-            if own is not None:
-                own.close(limit)
-        except FailedPrecondition:  # called in a callback of its own client: nothing is closed
+        with self._closing():
             with self._lock():
-                self._closed, self._own = closed, own
-            raise
-        except BaseException:
+                own, self._own = self._own, None
+            try:
+                if own is not None:
+                    own.close(limit)
+            except FailedPrecondition:  # called in a callback of its own client
+                with self._lock():
+                    self._own = own
+                raise
+            except BaseException:
+                self._end(limit, snapshot)
+                raise
             self._end(limit, snapshot)
-            raise
-        self._end(limit, snapshot)
 
     def _end(self, limit: float | None, snapshot: bool) -> None:
         stop_serving(self._native)
         self._native.close(limit, snapshot)
 
-    def __repr__(self) -> str:
-        return f"<Server of a box at {self.endpoint}{', closed' if self._closed else ''}>"
+    def _facts(self) -> str:
+        return f"of a box at {self.endpoint}"
 
 
 _SHARED = ("token", "fabrics", "encrypt")

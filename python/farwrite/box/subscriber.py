@@ -154,9 +154,12 @@ class Model(
     ) -> None:
         self.close()
 
-    def __repr__(self) -> str:
+    def _facts(self) -> str:
         step = "" if self.step is None else f", step {self.step}"
-        return f"<Model at version {self.version}{step}, {self._schema.count()} tensors>"
+        return f"at version {self.version}{step}, {self._schema.count()} tensors"
+
+    def _state(self) -> str:
+        return self._lease._state()
 
 
 Newer = Model | tuple[SupportsIndex, SupportsIndex] | None
@@ -199,7 +202,6 @@ class Subscriber(Closing, elsewhere="subscribe in the other process: client.subs
     def __init__(self, segment: Segment, describe: Callable[[str], Mapping[str, Any]]) -> None:
         self._segment = segment
         self._describe = describe
-        self._closed = False
         self._schema = Schema.parse("subscribe", segment.name, segment.description, segment.nbytes)
 
     @property
@@ -308,9 +310,9 @@ class Subscriber(Closing, elsewhere="subscribe in the other process: client.subs
         """Wait as `wait` does, without blocking the event loop."""
         left = _left(seconds("wait_async", timeout))
         epoch, version = _parsed("wait_async", newer_than)
-        found = await wait_async(self._segment.native, version + 1, epoch, left())
+        found = await wait_async(self._segment, version + 1, epoch, left())
         if found[1] == 0:
-            found = await wait_async(self._segment.native, 1, 0, left())
+            found = await wait_async(self._segment, 1, 0, left())
         return found
 
     async def latest_async(
@@ -374,8 +376,8 @@ class Subscriber(Closing, elsewhere="subscribe in the other process: client.subs
         self._closed = True
         self._segment.detach()
 
-    def __repr__(self) -> str:
-        return f"<Subscriber of '{self.name}'{', closed' if self._closed else ''}>"
+    def _facts(self) -> str:
+        return f"of '{self.name}'"
 
 
 def _left(limit: float | None) -> Callable[[], float | None]:

@@ -66,5 +66,5 @@ class Update(Handle, elsewhere="wait for the change here, and send the version")
         yield from self._completion.__await__()
         return self._native.version()
 
-    def __repr__(self) -> str:
-        return f"<Update {outcome(self._native.completion())}>"
+    def _facts(self) -> str:
+        return outcome(self._native.completion())

@@ -31,11 +31,12 @@ _LEFT = (Cancelled, FailedPrecondition)
 
 
 async def wait_async(
-    native: _farwrite.BoxSegment, version: int, epoch: int = 0, timeout: float | None = None
+    segment: Segment, version: int, epoch: int = 0, timeout: float | None = None
 ) -> tuple[int, int]:
     """Wait as `Segment.wait`, without blocking the event loop. Return epoch and version."""
     import asyncio
 
+    native = segment.native
     native.check_wait()
     awaited: Awaited[tuple[int, int]] = Awaited()
     wait = native.on_version(
@@ -48,9 +49,8 @@ async def wait_async(
     except TimeoutError:
         raise from_status(
             StatusCode.DEADLINE_EXCEEDED,
-            f"wait_async: '{native.info()['name']}' has not reached version {version} in time;"
-            " check that the server and the process that changes or publishes it run, or allow more"
-            " time",
+            f"wait_async: {segment.place} has not reached version {version} in time; check that"
+            " the server and the process that changes or publishes it run, or allow more time",
         ) from None
     finally:
         native.cancel(wait)
@@ -68,6 +68,9 @@ class Updates(Handle, elsewhere="attach the segment in the other process: client
         self._version = version
         self._epoch = epoch  # 0: any
 
+    def _facts(self) -> str:
+        return f"of {self._segment!r} after version {self._version}"
+
     def __iter__(self) -> Iterator[int]:
         while True:
             self._native.check_wait()  # to end in its own client's callback would look like an end
@@ -84,7 +87,7 @@ class Updates(Handle, elsewhere="attach the segment in the other process: client
         self._native.check_wait()
         try:
             self._epoch, self._version = await wait_async(
-                self._native, self._version + 1, self._epoch
+                self._segment, self._version + 1, self._epoch
             )
         except _ENDED:
             raise StopAsyncIteration from None
@@ -185,3 +188,9 @@ class Watch(Handle, elsewhere="attach the segment in the other process: client.a
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _facts(self) -> str:
+        return f"of '{self._native.info()['name']}'"
+
+    def _state(self) -> str:
+        return "closed" if self.closed else ""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import abc
 import contextlib
+from collections.abc import Iterator
 from types import TracebackType
 from typing import TypeVar
 
-from farwrite.errors import Error
+from farwrite.errors import Error, FailedPrecondition
 from farwrite.lifetime.handle import Handle
 
 Self = TypeVar("Self", bound="Closing")
@@ -15,6 +16,28 @@ Self = TypeVar("Self", bound="Closing")
 
 class Closing(Handle, abc.ABC):
     """A context manager: the end of the ``with`` block closes the object."""
+
+    _closed = False  # `close` was called, and not refused
+
+    @contextlib.contextmanager
+    def _closing(self) -> Iterator[None]:
+        """Mark the object as closed, from before the block on, in which the core closes it.
+
+        The core refuses a close that a handler calls. Then nothing is closed, unless another thread
+        closes the object at the same time.
+        """
+        before, self._closed = self._closed, True
+        closed = True
+        try:
+            yield
+        except FailedPrecondition:
+            closed = before
+            raise
+        finally:
+            self._closed = closed  # or True again: a refused call may have come between
+
+    def _state(self) -> str:
+        return "closed" if self._closed else ""
 
     @abc.abstractmethod
     def close(self, timeout: float | None = 1.0) -> None:

@@ -15,6 +15,19 @@ class Handle:
     __slots__ = ()
     _elsewhere: ClassVar[str] = "make one in the other process"
 
+    def _facts(self) -> str:
+        """Tell the ``repr`` what a user knows the object by: name, address, size."""
+        return ""
+
+    def _state(self) -> str:
+        """Tell the ``repr`` how the object has ended, "closed"; nothing while it may be used."""
+        return ""
+
+    def __repr__(self) -> str:
+        facts, state = self._facts(), self._state()
+        name = f"{type(self).__name__} {facts}".rstrip()
+        return f"<{name}, {state}>" if state else f"<{name}>"
+
     def __init_subclass__(cls, *, elsewhere: str = "", **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         if elsewhere:

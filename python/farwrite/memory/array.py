@@ -151,9 +151,11 @@ class RegisteredArray(
     def __len__(self) -> int:
         return len(self._array)
 
-    def __repr__(self) -> str:
-        reach = "closed to peers" if self._closed else f"peers may {self.access}"
-        return f"<RegisteredArray {self.dtype} {self.shape}, {reach}>"
+    def _facts(self) -> str:
+        return f"{self.dtype} {self.shape}"
+
+    def _state(self) -> str:
+        return "closed to peers" if self._closed else f"peers may {self.access}"
 
 
 def registered(array: RegisteredArray) -> RegisteredArray:
@@ -289,5 +291,5 @@ class RemoteArray(Handle, elsewhere="look it up in the other process: channel.lo
             raise TypeError("len() of an array without dimensions")
         return self._shape[0]
 
-    def __repr__(self) -> str:
-        return f"<RemoteArray '{self._name}' {self._dtype} {self._shape}, to {self.access}>"
+    def _facts(self) -> str:
+        return f"'{self._name}' {self._dtype} {self._shape}, to {self.access}"

@@ -55,6 +55,8 @@ class MemoryRegistration(
     ) -> None:
         self.release()
 
-    def __repr__(self) -> str:
-        state = ", released" if self._released else ""
-        return f"<MemoryRegistration of {self.nbytes} bytes{state}>"
+    def _facts(self) -> str:
+        return f"of {self.nbytes} bytes"
+
+    def _state(self) -> str:
+        return "released" if self._released else ""

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "core/left_at_fork.h"
+#include "core/tcp_socket.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77  // Linux 6.5; Debian 12's headers are older
@@ -35,21 +36,17 @@ core::UniqueFd new_socket() {
   return socket;
 }
 
-Status wait_for(int socket, short events, core::Deadline deadline, std::string_view operation) {
-  while (true) {
-    pollfd entry{socket, events, 0};
-    const int ready = ::poll(&entry, 1, deadline.poll_timeout_ms());
-    if (ready > 0) return Status();
-    if (ready == 0) {
-      return Status::error(StatusCode::kDeadlineExceeded, {operation, {}, "shm"},
-                           "the peer did not answer in time",
-                           "check that the peer is running and not stopped");
-    }
-    if (errno != EINTR) {
-      return Status::system_error(StatusCode::kInternal, {operation, {}, "shm"}, "poll failed",
-                                  errno, "report this");
-    }
+Status wait_for_peer(int socket, short events, core::Deadline deadline,
+                     std::string_view operation) {
+  const core::PollOutcome outcome = core::poll_socket(socket, events, deadline);
+  if (outcome.ready) return Status();
+  if (outcome.error != 0) {
+    return Status::system_error(StatusCode::kInternal, {operation, {}, "shm"}, "poll failed",
+                                outcome.error, "report this");
   }
+  return Status::error(StatusCode::kDeadlineExceeded, {operation, {}, "shm"},
+                       "the peer did not answer in time",
+                       "check that the peer is running and not stopped");
 }
 
 // A peer that lacks descriptors closes it without a word.
@@ -136,7 +133,7 @@ Status send_packet(int socket, ByteView bytes, const std::vector<int>& fds, core
   while (::sendmsg(socket, &message, MSG_NOSIGNAL) < 0) {
     if (errno == EINTR) continue;
     if (errno == EAGAIN) {
-      FARWRITE_RETURN_IF_ERROR(wait_for(socket, POLLOUT, deadline, operation));
+      FARWRITE_RETURN_IF_ERROR(wait_for_peer(socket, POLLOUT, deadline, operation));
       continue;
     }
     return broken(operation, errno);
@@ -174,7 +171,7 @@ Result<Packet> receive_packet(int socket, core::Deadline deadline, std::string_v
     const ssize_t count = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && errno == EAGAIN) {
-      FARWRITE_RETURN_IF_ERROR(wait_for(socket, POLLIN, deadline, operation));
+      FARWRITE_RETURN_IF_ERROR(wait_for_peer(socket, POLLIN, deadline, operation));
       continue;
     }
     if (count < 0) return broken(operation, errno);

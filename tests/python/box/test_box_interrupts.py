@@ -100,3 +100,45 @@ STOPPED_SERVER = """
 def test_an_interrupted_creation_leaves_no_segment() -> None:
     ended = run_python("-c", textwrap.dedent(STOPPED_SERVER), seconds=60)
     assert (ended.stdout, ended.stderr) == ("interrupted\n1\n", "")
+
+
+SILENT_SERVER = """
+    import os, signal, subprocess, sys, time
+    import farwrite as fw
+
+    serve = '''
+    import sys, farwrite as fw
+    with fw.box.serve(memory="8M", pool="2M") as server:
+        print(server.endpoint, flush=True)
+        sys.stdin.read()
+    '''
+    command = [sys.executable, "-c", serve]
+    with subprocess.Popen(command, stdin=-1, stdout=-1, text=True) as server:
+        endpoint = server.stdout.readline().strip()
+        with fw.box.connect(endpoint, fabrics=["tcp"]) as box:
+            segment, event = box.create("w", 4, "float32"), box.event("news")
+            signal.signal(signal.SIGALRM, signal.default_int_handler)
+            server.send_signal(signal.SIGSTOP)
+            os.waitpid(server.pid, os.WUNTRACED)
+            began = time.monotonic()
+            for call in (
+                segment.free,
+                event.free,
+                lambda: segment.chunk_versions,
+                lambda: segment.version,
+                lambda: segment.epoch,
+            ):
+                signal.setitimer(signal.ITIMER_REAL, 0.2)
+                try:
+                    call()
+                except KeyboardInterrupt:
+                    print("interrupted")
+            print(time.monotonic() - began < 15)  # each waits 30 s for the answer
+            server.send_signal(signal.SIGCONT)
+        server.stdin.close()
+"""
+
+
+def test_a_signal_ends_each_call_that_waits_for_a_stopped_server() -> None:
+    ended = run_python("-c", textwrap.dedent(SILENT_SERVER), seconds=300)
+    assert (ended.stdout, ended.stderr) == ("interrupted\n" * 5 + "True\n", "")

@@ -9,6 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Coroutine
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -150,11 +151,13 @@ def test_a_wait_that_was_given_up_leaves_no_request(box: fw.box.Client) -> None:
         def check_wait(self) -> None:
             segment.native.check_wait()
 
+    watched: Any = SimpleNamespace(native=Native(), place=segment.place)
+
     async def give_up() -> None:
         for _ in range(3):
             with pytest.raises(fw.DeadlineExceeded):
-                await updates.wait_async(Native(), 1, timeout=0.001)  # type: ignore[arg-type]
-        task = asyncio.create_task(updates.wait_async(Native(), 1))  # type: ignore[arg-type]
+                await updates.wait_async(watched, 1, timeout=0.001)
+        task = asyncio.create_task(updates.wait_async(watched, 1))
         await asyncio.sleep(0.01)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

@@ -258,3 +258,24 @@ def test_a_description_is_for_those_who_attach_a_segment(
         assert other.attach("s").description.decode() == "für alle"
     with pytest.raises(fw.InvalidArgument, match="int8 has no room for a description"):
         box.create("t", (2,), "int8", description="no")
+
+
+def test_each_object_says_what_it_is_and_how_it_has_ended(box: fw.box.Client) -> None:
+    weights, event = box.create("w", (2, 3), "float32"), box.event("news")
+    attached, watch = box.attach("w"), weights.on_update(print)
+    assert repr(weights.updates()) == "<Updates of <Segment 'w' float32 (2, 3)> after version 0>"
+    assert [repr(each) for each in (attached, event, watch)] == [
+        "<Segment 'w' float32 (2, 3)>", "<Event 'news'>", "<Watch of 'w'>",
+    ]  # fmt: skip
+    attached.detach()
+    watch.close()
+    weights.free()
+    event.free()
+    assert [repr(each) for each in (attached, weights, event, watch)] == [
+        "<Segment 'w' float32 (2, 3), detached>",
+        "<Segment 'w' float32 (2, 3), freed>",
+        "<Event 'news', freed>",
+        "<Watch of 'w', closed>",
+    ]
+    weights.detach()
+    assert repr(weights).endswith(", freed>")

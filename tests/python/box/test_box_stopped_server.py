@@ -22,6 +22,14 @@ from processes import stop
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "parameter-box.md"
 SHORT, LONG = 0.5, 3600.0
+DETECTION = 0.2
+OF_ANOTHER_WAIT = {
+    "box.connect", "segment.write", "segment.accumulate", "segment.fill", "segment.signal",
+    "segment.post.write().wait", "segment.wait_async", "event.signal", "publisher.publish",
+    "subscriber.latest_async", "SEASGD.step", "SEASGD.flush", "AsyncSGD.step",
+    "Termination.advance", "BoxGroup.all_reduce",
+}  # fmt: skip
+"""Waits for a change, for a connection, and in asyncio."""
 HANG = 60.0
 """Seconds after which a call counts as one that waits for ever: a bound, and no measure."""
 MODEL = {"w": np.ones(4, "float32")}
@@ -170,7 +178,9 @@ def outcomes(calls: dict[str, Callable[[], object]]) -> dict[str, Any]:
 @pytest.mark.parametrize("fabric", ["shm", "tcp"])
 def test_every_call_ends_by_its_limit_when_the_server_is_stopped(fabric: str) -> None:
     table = rows()
-    options: dict[str, Any] = {"fabrics": [fabric], "segment_bytes": 4 << 20}
+    options: dict[str, Any] = {
+        "fabrics": [fabric], "segment_bytes": 4 << 20, "detection_time": DETECTION,
+    }  # fmt: skip
     with (
         other_process() as (endpoint, process),
         fw.box.connect(endpoint, timeout=LONG, **options) as patient,
@@ -200,4 +210,8 @@ def test_every_call_ends_by_its_limit_when_the_server_is_stopped(fabric: str) ->
                 wrong[name] = outcome
         assert not wrong
         assert "no process created" not in str(found["client.attach"])
+        late = {n: str(e) for n, e in found.items() if isinstance(e, fw.DeadlineExceeded)}
+        said = {name for name, says in late.items() if "the peer is silent, and " in says}
+        assert said >= set(late) - OF_ANOTHER_WAIT, late
+        assert all(endpoint in says for says in late.values()), late
         calls.close()

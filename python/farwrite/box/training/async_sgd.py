@@ -107,7 +107,6 @@ class AsyncSGD(Closing):
         self._rate = self._shapes.factor("AsyncSGD", "learning_rate", learning_rate)
         self._client = client
         self._pending = Pending()
-        self._closed = False
         with contextlib.ExitStack() as attached:
             living = Workers("AsyncSGD", client, name, takeover, self._timeout)
             attached.callback(living.leave)
@@ -185,6 +184,9 @@ class AsyncSGD(Closing):
         )
         self._segment.read(flat, consistent="chunk", timeout=self._timeout)
         self._shapes.scatter(flat, arrays)
+
+    def _facts(self) -> str:
+        return f"of '{self._segment.name}', worker {self._worker}"
 
     def close(self, timeout: float | None = 30.0) -> None:
         """Leave the training: nothing waits for this worker any more. A second call does nothing.

@@ -251,6 +251,12 @@ class BoxGroup(Closing):
             self._agreements += 1
             return agreed
 
+    def _facts(self) -> str:
+        return f"of '{self._name}', member {self._rank} of {self._size}"
+
+    def _state(self) -> str:
+        return "closed" if self._ended else ""
+
     def close(self, timeout: float | None = 1.0) -> None:
         """Detach from the segments, and give the rank back. A second call does nothing."""
         seconds("close", timeout)

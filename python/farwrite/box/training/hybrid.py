@@ -99,7 +99,7 @@ class HybridSEASGD(Closing):
         self._shapes = Shapes("HybridSEASGD", arrays)
         self._steps = 0
         self._failure = ""
-        self._closed = False
+        self._name = name
         self._seasgd: SEASGD | None = None
         if flag("HybridSEASGD", "root", root):
             if client is None:
@@ -162,6 +162,9 @@ class HybridSEASGD(Closing):
         """Wait until the box has applied the root's last exchange, as `SEASGD.flush`."""
         if self._seasgd is not None:
             self._seasgd.flush()
+
+    def _facts(self) -> str:
+        return f"of '{self._name}'"
 
     def close(self, timeout: float | None = 30.0) -> None:
         """Close the root's `SEASGD`. The other members have nothing else to close.

@@ -137,6 +137,9 @@ class SEASGDCallback(Handle, keras.callbacks.Callback):  # type: ignore[misc]
         """Wait until the last exchange is applied, and detach."""
         self.close()
 
+    def _facts(self) -> str:
+        return f"of '{self._name}'"
+
     def close(self) -> None:
         """Detach from the shared weights. `fit` does it when it ends; a second call is allowed."""
         seasgd, self._seasgd = self._seasgd, None

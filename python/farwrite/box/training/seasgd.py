@@ -114,7 +114,6 @@ class SEASGD(Closing):
         rate = self._shapes.factor("SEASGD", "moving_rate", moving_rate, 1)
         self._rate = self._shapes.dtype.type(rate)
         self._steps = 0
-        self._closed = False
         self._pending = Pending()
         self._client = client
         self._shared = self._memory()
@@ -220,6 +219,9 @@ class SEASGD(Closing):
             If the box did not apply it. The error is raised once.
         """
         self._pending.finish(self._timeout)
+
+    def _facts(self) -> str:
+        return f"of '{self._segment.name}'"
 
     def close(self, timeout: float | None = 30.0) -> None:
         """Wait up to `timeout` seconds for the last D, and detach. A second call does nothing.

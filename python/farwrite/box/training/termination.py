@@ -80,7 +80,7 @@ class Termination(Closing):
         self._rule = _RULES[choice("Termination", "rule", rule, _RULES)]
         self._target = whole_number("Termination", "target", target, 1, 2**40)
         self._timeout = seconds("Termination", timeout)
-        self._closed = False
+        self._name = name
         with contextlib.ExitStack() as attached:
             living = Workers("Termination", client, name, takeover, self._timeout)
             attached.callback(living.leave)
@@ -126,6 +126,9 @@ class Termination(Closing):
         """Return the iterations of each worker, as an array of int64."""
         self._check_open("counts")
         return self._counters.read(self._timeout)
+
+    def _facts(self) -> str:
+        return f"of '{self._name}'"
 
     def close(self, timeout: float | None = 1.0) -> None:
         """Detach from the counts, and give the workers' numbers back."""

@@ -136,6 +136,12 @@ class ModuleSEASGD(Closing):
         _assign(self._parameters, values)
         return version
 
+    def _facts(self) -> str:
+        return self._seasgd._facts()
+
+    def _state(self) -> str:
+        return self._seasgd._state()
+
     def close(self, timeout: float | None = 30.0) -> None:
         """Wait up to `timeout` seconds for the last exchange, and detach."""
         self._seasgd.close(timeout)
