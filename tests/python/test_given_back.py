@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
-import threading
 import time
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -74,35 +72,17 @@ def test_a_closed_box_keeps_no_memory(
     assert len(kept) == 8
 
 
-def test_a_model_may_be_packed_while_its_server_closes(left: Callable[[], set[str]]) -> None:
-    size = 1 << 20
+def test_a_version_may_be_filled_while_its_server_closes(left: Callable[[], set[str]]) -> None:
     server = fw.box.serve(memory="64M", pool=0, segment_bytes="4M")
-    publisher = server.publisher("m", {"w": np.ones(size, np.uint8)})
-    packing, closed = threading.Event(), threading.Event()
-
-    class Slow:
-        def __array__(self, *_: Any, **__: Any) -> np.ndarray[Any, Any]:
-            packing.set()
-            assert closed.wait(30)
-            return np.ones(size, np.uint8)
-
-    errors: list[BaseException] = []
-
-    def publish() -> None:
-        try:
-            publisher.publish({"w": Slow()})
-        except fw.Error as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=publish)
-    thread.start()
-    try:
-        assert packing.wait(30)
-        server.close()
-    finally:
-        closed.set()
-        thread.join()
-    assert [type(error) for error in errors] == [fw.FailedPrecondition]
+    client = server.connect()
+    segment = client.create_bytes("m", 1 << 20)
+    draft = server._native.draft(segment.key)
+    view = draft.view()
+    client.close()
+    server.close()
+    view[:] = 7
+    with pytest.raises(fw.FailedPrecondition, match="the server is closed"):
+        draft.commit(False, 0)
     assert _goes_back(left)
 
 
