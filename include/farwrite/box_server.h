@@ -57,8 +57,9 @@ class Server {
       return fw_box_server_metrics(handle(), buffer, capacity);
     });
   }
-  /// Ends every connection. Segments are gone, except for what the last snapshot holds. Bytes that
-  /// clients have leased stay as they are; draft() and commit() fail with kFailedPrecondition.
+  /// Ends every connection and gives the memory back, but for drafts that have not ended. Segments
+  /// are gone, except for what the last snapshot holds. Bytes that clients have leased stay as they
+  /// are; draft() and commit() fail with kFailedPrecondition.
   ///
   /// With `last_snapshot` it writes a snapshot after the last change: every change that was
   /// answered is in it. If that fails, the server is closed nevertheless, and the error is

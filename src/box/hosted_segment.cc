@@ -159,11 +159,6 @@ void HostedSegment::drop(std::uint32_t row) {
   if (buffers_.filling(row)) buffers_.put_back(row);
 }
 
-bool HostedSegment::is_draft(std::uint32_t row) const {
-  const core::Lock lock(mutex_);
-  return buffers_.filling(row);
-}
-
 MutableByteView HostedSegment::draft_bytes(std::uint32_t row) const {
   const core::Lock lock(mutex_);
   return {buffers_.data(row), bytes_};

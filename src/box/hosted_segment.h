@@ -102,7 +102,6 @@ class HostedSegment : public std::enable_shared_from_this<HostedSegment> {
   // Ended by apply() or drop().
   std::optional<std::uint32_t> draft();
   void drop(std::uint32_t row);
-  bool is_draft(std::uint32_t row) const;
   MutableByteView draft_bytes(std::uint32_t row) const;
 
   // How many pins exist.

@@ -6,6 +6,7 @@
 
 #include "box/epoch.h"
 #include "core/mutex.h"
+#include "core/sha256.h"
 
 namespace farwrite::box {
 namespace {
@@ -89,7 +90,7 @@ Result<SegmentDirectory::Segment> SegmentDirectory::create(const SegmentSpec& sp
       return there->segment;
     }
     while (key == 0 || by_key_.contains(key)) {
-      key = (std::uint64_t{random_()} << 32) | random_();
+      core::random_bytes({reinterpret_cast<std::byte*>(&key), sizeof(key)});
     }
   }
   Result<Segment> made = HostedSegment::create(device_, spec, key, {.epoch = new_epoch()});
@@ -215,6 +216,13 @@ Status SegmentDirectory::free(const Segment& segment) {
   if (segment->free()) return Status();
   return Status::error(StatusCode::kNotFound, {.operation = "free a segment"},
                        "'" + segment->spec().name + "' was freed already", "free it once");
+}
+
+void SegmentDirectory::clear() {
+  std::map<std::uint64_t, ListedSegment> cleared;  // destroyed without the lock
+  const core::Lock lock(mutex_);
+  cleared.swap(by_key_);
+  by_name_.clear();
 }
 
 }  // namespace farwrite::box

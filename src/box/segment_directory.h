@@ -5,7 +5,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,6 +51,8 @@ class SegmentDirectory {
   void detach(const Segment& segment);
   // kNotFound if it was freed already.
   Status free(const Segment& segment);
+  // Lets go of all segments, once nothing uses them by name or key any more.
+  void clear();
 
  private:
   struct ListedSegment {
@@ -77,7 +78,6 @@ class SegmentDirectory {
   std::map<std::string, std::uint64_t, std::less<>> by_name_ FW_GUARDED_BY(mutex_);
   std::vector<Awaiting> awaiting_ FW_GUARDED_BY(mutex_);
   std::uint64_t next_awaiting_ FW_GUARDED_BY(mutex_) = 1;
-  std::random_device random_ FW_GUARDED_BY(mutex_);
 };
 
 }  // namespace farwrite::box

@@ -17,37 +17,19 @@ Endpoint Server::endpoint() const { return state_->device().endpoint(); }
 
 Result<Draft> Server::draft(std::uint64_t key) {
   FARWRITE_RETURN_IF_ERROR(state_->fork_guard().check("draft a segment"));
-  const Result<std::shared_ptr<HostedSegment>> segment = state_->table().find(key);
-  if (!segment.ok()) return segment.status();
-  const Result<std::optional<std::uint32_t>> drafted = state_->draft(*segment.value());
-  if (!drafted.ok()) return drafted.status();
-  const std::optional<std::uint32_t>& buffer = drafted.value();
-  if (!buffer.has_value()) {
-    return Status::error(StatusCode::kResourceExhausted, {.operation = "draft a segment"},
-                         "'" + segment.value()->spec().name +
-                             "' has no free buffer: all are leased or being filled, or the "
-                             "server's memory is full",
-                         "release leases, create it with more buffers, or serve with more memory");
-  }
-  return Draft{.key = key, .buffer = *buffer, .bytes = segment.value()->draft_bytes(*buffer)};
+  return state_->draft(key);
 }
 
 Result<std::uint64_t> Server::commit(const Draft& draft, bool new_epoch, std::uint64_t fence) {
   FARWRITE_RETURN_IF_ERROR(state_->fork_guard().check("commit a draft"));
-  const Result<std::shared_ptr<HostedSegment>> segment = state_->table().find(draft.key);
-  if (!segment.ok()) return segment.status();
-  const Result<HostedSegment::ChangeResult> result =
-      state_->commit(*segment.value(), draft.buffer, new_epoch, fence);
+  const Result<HostedSegment::ChangeResult> result = state_->commit(draft, new_epoch, fence);
   if (!result.ok()) return result.status();
   return result.value().id.version;
 }
 
 void Server::drop(const Draft& draft) {
   if (state_->fork_guard().in_forked_child()) return;
-  // Nothing to give back to a segment that is gone.
-  if (const auto segment = state_->table().find(draft.key); segment.ok()) {
-    segment.value()->drop(draft.buffer);
-  }
+  state_->drop(draft);
 }
 
 Status Server::snapshot() { return state_->snapshot(); }

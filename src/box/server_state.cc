@@ -251,39 +251,67 @@ std::string ServerState::metrics_text() const {
   return device_.metrics_text() + out.take();
 }
 
-Result<std::optional<std::uint32_t>> ServerState::draft(HostedSegment& segment) {
-  const core::ReaderLock open(own_changes_);
-  if (!closed_) return segment.draft();
-  return Status::error(StatusCode::kFailedPrecondition, {.operation = "draft a segment"},
-                       "the server is closed", "serve another box");
-}
-
-Result<HostedSegment::ChangeResult> ServerState::commit(HostedSegment& segment, std::uint32_t draft,
-                                                        bool new_epoch, std::uint64_t fence) {
+Result<Draft> ServerState::draft(std::uint64_t key) {
+  constexpr std::string_view kOperation = "draft a segment";
   const core::ReaderLock open(own_changes_);
   if (closed_) {
-    segment.drop(draft);
-    return Status::error(StatusCode::kFailedPrecondition, {.operation = "commit a draft"},
+    return Status::error(StatusCode::kFailedPrecondition, {.operation = kOperation},
                          "the server is closed", "serve another box");
   }
-  if (!segment.is_draft(draft)) {
+  const Result<std::shared_ptr<HostedSegment>> segment = table_.find(key);
+  if (!segment.ok()) return segment.status();
+  const std::optional<std::uint32_t> buffer = segment.value()->draft();
+  if (!buffer.has_value()) {
+    return Status::error(StatusCode::kResourceExhausted, {.operation = kOperation},
+                         "'" + segment.value()->spec().name +
+                             "' has no free buffer: all are leased or being filled, or the "
+                             "server's memory is full",
+                         "release leases, create it with more buffers, or serve with more memory");
+  }
+  const core::Lock lock(mutex_);
+  drafts_[{key, *buffer}] = segment.value();
+  return Draft{.key = key, .buffer = *buffer, .bytes = segment.value()->draft_bytes(*buffer)};
+}
+
+std::shared_ptr<HostedSegment> ServerState::end_draft(const Draft& draft) {
+  const core::Lock lock(mutex_);
+  auto ended = drafts_.extract({draft.key, draft.buffer});
+  return ended.empty() ? nullptr : std::move(ended.mapped());
+}
+
+void ServerState::drop(const Draft& draft) {
+  if (const auto segment = end_draft(draft); segment != nullptr) segment->drop(draft.buffer);
+}
+
+Result<HostedSegment::ChangeResult> ServerState::commit(const Draft& draft, bool new_epoch,
+                                                        std::uint64_t fence) {
+  const core::ReaderLock open(own_changes_);
+  const std::shared_ptr<HostedSegment> segment = end_draft(draft);
+  const auto give_up = [&](Status status) {
+    if (segment != nullptr) segment->drop(draft.buffer);
+    return status;
+  };
+  if (closed_) {
+    return give_up(Status::error(StatusCode::kFailedPrecondition, {.operation = "commit a draft"},
+                                 "the server is closed", "serve another box"));
+  }
+  const Result<std::shared_ptr<HostedSegment>> listed = table_.find(draft.key);
+  if (!listed.ok()) return give_up(listed.status());
+  if (segment == nullptr) {
     return Status::error(StatusCode::kFailedPrecondition, {.operation = "commit a draft"},
-                         "buffer " + std::to_string(draft) + " of '" + segment.spec().name +
-                             "' is no draft, or no longer",
+                         "buffer " + std::to_string(draft.buffer) + " of '" +
+                             listed.value()->spec().name + "' is no draft, or no longer",
                          "draft anew, and commit or drop each draft once");
   }
   const ChangeFields change = {
       .operation = Operation::kWrite, .length = Change::kWhole, .new_epoch = new_epoch};
-  HostedSegment::Sources sources = {.draft = draft};
+  HostedSegment::Sources sources = {.draft = draft.buffer};
   if (fence != 0) {
     const Result<std::shared_ptr<HostedSegment>> found = table_.find(fence);
-    if (!found.ok()) {
-      segment.drop(draft);
-      return found.status();
-    }
+    if (!found.ok()) return give_up(found.status());
     sources.y = found.value();
   }
-  Result<HostedSegment::ChangeResult> result = segment.apply(change, sources, loop_);
+  Result<HostedSegment::ChangeResult> result = segment->apply(change, sources, loop_);
   if (result.ok()) count(result.value());
   return result;
 }
@@ -311,6 +339,9 @@ Status ServerState::close(std::chrono::nanoseconds timeout, bool last_snapshot) 
     if (last_snapshot) written = snapshotter_->write();
     snapshotter_->stop();
   }
+  // Not with the last handle, which a program may keep: the device gives back what nothing holds.
+  table_.clear();
+  pool_anchor_ = MemoryRegion();
   Status status = device_.close(timeout);
   if (acceptor_.joinable()) acceptor_.join();
   return written.ok() ? status : written;

@@ -5,10 +5,11 @@
 #include <atomic>
 #include <cstdint>
 #include <list>
+#include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "box/box.h"
 #include "box/parallel_loop.h"
@@ -40,11 +41,12 @@ class ServerState {
   void count_refusal() { refused_.fetch_add(1, std::memory_order_relaxed); }
   void count_lease() { leases_granted_.fetch_add(1, std::memory_order_relaxed); }
 
-  // HostedSegment::draft() and apply() of a draft, by the server's own process. kFailedPrecondition
-  // after close(), which ends leases and writes the last snapshot; a draft is then given back.
-  Result<std::optional<std::uint32_t>> draft(HostedSegment& segment);
-  Result<HostedSegment::ChangeResult> commit(HostedSegment& segment, std::uint32_t draft,
-                                             bool new_epoch, std::uint64_t fence);
+  // As Server's. kFailedPrecondition after close(), which ends leases and writes the last snapshot;
+  // a draft is then given back. Until then its bytes stay, whatever becomes of its segment.
+  Result<Draft> draft(std::uint64_t key);
+  Result<HostedSegment::ChangeResult> commit(const Draft& draft, bool new_epoch,
+                                             std::uint64_t fence);
+  void drop(const Draft& draft);
   const core::ForkGuard& fork_guard() const { return fork_guard_; }
 
   Status snapshot();
@@ -64,6 +66,8 @@ class ServerState {
   Status start_snapshots();
   void accept_clients();
   void join_ended();
+  // The draft's segment, from then on without the draft; null if it is no draft, or no longer.
+  std::shared_ptr<HostedSegment> end_draft(const Draft& draft);
 
   const core::ForkGuard fork_guard_;
   const ServerOptions options_;
@@ -82,6 +86,9 @@ class ServerState {
 
   mutable core::Mutex mutex_{core::LockRank::kBox, 2};
   std::list<ServedClient> connections_ FW_GUARDED_BY(mutex_);
+  // By the segment's key and the buffer's row.
+  std::map<std::pair<std::uint64_t, std::uint32_t>, std::shared_ptr<HostedSegment>> drafts_
+      FW_GUARDED_BY(mutex_);
   bool closed_ FW_GUARDED_BY(mutex_, own_changes_) = false;
 
   std::atomic<std::uint64_t> changes_ = 0;

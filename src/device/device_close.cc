@@ -151,7 +151,7 @@ void DeviceState::drop_everything() {
   }
   finished.clear();
   listener_.socket.reset();
-  if (arena_ != nullptr) arena_->trim();  // regions that users still hold keep their segments
+  if (arena_ != nullptr) arena_->retire();  // regions that users still hold keep their segments
 }
 
 void DeviceState::post(std::function<void()> function) {

@@ -124,7 +124,7 @@ void LandingMemory::release() {
   }
   // Nothing is allocated from a finished channel's arena again, so nothing is reused.
   for (Quarantined& entry : quarantined) entry.memory.free();
-  if (arena != nullptr) arena->trim();
+  if (arena != nullptr) arena->retire();
 }
 
 void LandingMemory::reclaim() {

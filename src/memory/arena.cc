@@ -54,6 +54,7 @@ class Arena::Implementation {
   ArenaStats stats() const;
   void trim();
   void trim_idle(std::chrono::nanoseconds idle);
+  void retire();
   void reclaim();
 
   const ArenaOptions& options() const { return options_; }
@@ -69,6 +70,7 @@ class Arena::Implementation {
   // With map_mutex_: the segment of the block is in use.
   void touch(std::uint64_t start) { segments_->find(start * kUnitBytes)->used_at = core::now_ns(); }
   bool hold_back(const BlockExtent& block);
+  void give_back(const BlockExtent& block);
   void give_to_map(const std::vector<BlockExtent>& blocks);
   void flush_caches();
   Status full(std::uint64_t units) const;
@@ -85,6 +87,7 @@ class Arena::Implementation {
   HeldBack<BlockExtent> held_back_;
   std::atomic<std::uint64_t> held_back_bytes_{0};
   std::atomic<bool> told_of_held_back_{false};
+  std::atomic<bool> retired_{false};
   // Held across slow kernel calls and on_segment, so that it never delays those who need no new
   // segment. Order: grow_mutex_, then map_mutex_; a cache shard's lock is never held while taking
   // either.
@@ -219,7 +222,15 @@ void Arena::Implementation::free(std::byte* data) {
     return;
   }
   if (options_.quota != nullptr) options_.quota->release(units * kUnitBytes);
-  if (!BlockCache::keeps(units)) {
+  give_back(block);
+  // The locks of the cache and the map order this behind what retire() found there.
+  if (retired_.load(std::memory_order_relaxed)) [[unlikely]] {
+    trim();
+  }
+}
+
+void Arena::Implementation::give_back(const BlockExtent& block) {
+  if (!BlockCache::keeps(block.units)) {
     cache_.count_free();
     const core::Lock lock(map_mutex_);
     map_->give(block.start, block.units);
@@ -273,6 +284,12 @@ void Arena::Implementation::trim() {
   static_cast<void>(remove_free_segments());
 }
 
+void Arena::Implementation::retire() {
+  trim();  // while on_segment_removed can still be called
+  retired_.store(true, std::memory_order_relaxed);
+  trim();  // of what was freed since then
+}
+
 bool Arena::Implementation::remove_free_segments() {
   bool any = false;
   for (const SegmentTable::MappedSegment* mapped : segments_->mapped_segments()) {
@@ -291,7 +308,9 @@ bool Arena::Implementation::remove_if_free(const SegmentTable::MappedSegment& ma
       return false;
     }
   }
-  if (options_.on_segment_removed) options_.on_segment_removed(segment);
+  if (options_.on_segment_removed && !retired_.load(std::memory_order_relaxed)) {
+    options_.on_segment_removed(segment);
+  }
   segments_->remove(&mapped);
   cache_.set_limit(segments_->bytes() / kUnitBytes / kCachedPart);
   return true;
@@ -404,6 +423,7 @@ void Arena::free(std::byte* data) { implementation_->free(data); }
 ArenaStats Arena::stats() const { return implementation_->stats(); }
 void Arena::trim_idle(std::chrono::nanoseconds idle) { implementation_->trim_idle(idle); }
 void Arena::trim() { implementation_->trim(); }
+void Arena::retire() { implementation_->retire(); }
 void Arena::reclaim() { implementation_->reclaim(); }
 const ArenaOptions& Arena::options() const { return implementation_->options(); }
 

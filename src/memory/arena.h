@@ -30,8 +30,8 @@ struct ArenaOptions {
   // Called once for every new segment before anything is allocated from it: fabrics register it
   // here. A failure fails the allocation that needed the segment. Must not call this arena.
   std::function<Status(const std::shared_ptr<Segment>&)> on_segment = {};
-  // Called before a segment goes back to the kernel, but not by the destructor. Must not call this
-  // arena.
+  // Called before a segment goes back to the kernel, but not by the destructor and not after
+  // retire(). Must not call this arena.
   std::function<void(const std::shared_ptr<Segment>&)> on_segment_removed = {};
 };
 
@@ -95,6 +95,9 @@ class Arena {
   // unless it was made for a block that is larger than segment_bytes.
   // Does not wait for a segment that is being made.
   void trim_idle(std::chrono::nanoseconds idle);
+  // Nothing is allocated any more: gives segments without any live block back to the kernel now,
+  // and each other one with its last block.
+  void retire();
   // Makes blocks that were held back for children which have ended usable again. allocate() does
   // so before the arena grows or fails.
   void reclaim();

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import gc
+import inspect
 import re
 import socket
 import threading
@@ -153,7 +154,7 @@ def test_every_counter_of_the_core_is_a_documented_attribute() -> None:
         names = {field.name for field in dataclasses.fields(stats)} - parts
         assert names == {counter.name for counter in counters}
         for counter in counters:
-            assert f"{counter.name} : int" in (stats.__doc__ or "")
+            assert f"\n{counter.name} : int" in (inspect.getdoc(stats) or "")
             assert counter.meaning.endswith(".")
 
 

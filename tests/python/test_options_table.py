@@ -130,8 +130,8 @@ def test_every_keyword_of_a_device_is_in_the_table() -> None:
 def test_every_keyword_of_a_device_is_in_its_docstring() -> None:
     for option in DEVICE_OPTIONS:
         kind = fw.VerbsOptions if option.fabric else fw.Device
-        assert f"    {option.field} : " in (kind.__doc__ or "")
-    assert "    verbs : " in (fw.Device.__doc__ or "")
+        assert f"\n{option.field} : " in (inspect.getdoc(kind) or "")
+    assert "\nverbs : " in (inspect.getdoc(fw.Device) or "")
 
 
 def test_every_field_of_device_options_is_in_the_table() -> None:

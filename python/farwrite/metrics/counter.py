@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, TypeVar
 
 from farwrite import _farwrite
-from farwrite.docstring import section
+from farwrite.docstring import INDENT, section
 
 T = TypeVar("T")
 
@@ -31,6 +31,6 @@ def counters(stats: type[T]) -> type[T]:
     """Write the rows of the table into the docstring of the class `stats`."""
     if stats.__doc__ is not None:  # python -OO
         rows = ((f"{counter.name} : int", counter.meaning) for counter in COUNTERS[stats.__name__])
-        head = stats.__doc__.rstrip() + "\n\n    Attributes\n    ----------\n"
-        stats.__doc__ = head + section(rows) + "\n    "
+        head = stats.__doc__.rstrip() + f"\n\n{INDENT}Attributes\n{INDENT}----------\n"
+        stats.__doc__ = head + section(rows) + f"\n{INDENT}"
     return stats

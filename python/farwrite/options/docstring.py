@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from farwrite.docstring import section
+from farwrite.docstring import INDENT, section
 from farwrite.options.option import Kind, Option
 from farwrite.options.table import DEVICE_OPTIONS
 
@@ -23,7 +23,7 @@ def add_parameters(kind: type[T], fabric: str = "") -> type[T]:
             for option in DEVICE_OPTIONS
             if option.fabric == fabric
         )  # fmt: skip
-        kind.__doc__ = kind.__doc__.replace("    {options}", section(rows))
+        kind.__doc__ = kind.__doc__.replace(f"{INDENT}{{options}}", section(rows))
     return kind
 
 
