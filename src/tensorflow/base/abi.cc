@@ -72,10 +72,11 @@ absl::Status check_abi() {
     return absl::FailedPreconditionError(
         c_abi_mismatch(file_of(&check_abi), FW_ABI_VERSION, loaded));
   }
-  const std::string built = FARWRITE_TENSORFLOW_VERSION;
-  if (built != TF_Version()) {
+  // A TensorFlow that is not a release of its own may have more behind a plus sign.
+  const std::string version = TF_Version();
+  if (version.substr(0, version.find('+')) != FARWRITE_TENSORFLOW_VERSION) {
     return absl::FailedPreconditionError(
-        tensorflow_mismatch(file_of(&check_abi), built, TF_Version()));
+        tensorflow_mismatch(file_of(&check_abi), FARWRITE_TENSORFLOW_VERSION, version));
   }
   return absl::OkStatus();
 }
