@@ -5,7 +5,8 @@
 Compiles the plug-in as its first use does (farwrite.plugin.build), for the TensorFlow in .venv,
 with this machine's GCC and the C and C++ libraries of Debian 11 (tools/fetch_debs.sh). The wheel is
 for every Python, as the plug-in has none in it, and for the distributions of that TensorFlow in
-plugin/tensorflow.json, whose headers are the same.
+plugin/tensorflow.json, whose headers are the same. What of others those headers bring into the
+library is in the wheel's prebuilt.json, and their licences in NOTICE.txt (tools/included.py).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from farwrite.plugin.build import allowed_jobs, compile_into
 from farwrite.plugin.prebuilt import FACTS
 from farwrite.plugin.recipe import Recipe, recipe
 from farwrite.plugin.wheel import find_wheel, require_supported
+from included import INCLUDED, find_included, headers_read, notice
 
 SOURCE = ROOT / "plugin"
 KNOWN = SOURCE / "tensorflow.json"
@@ -56,17 +58,22 @@ def build(folder: Path) -> Path:
     plan = recipe(wheel)
     with tempfile.TemporaryDirectory(dir=ROOT / "build", prefix="plugin-") as name:
         made = Path(name)
-        compile_into(made / "built", relocatable(plan), compiler_for(DEBIAN_11), allowed_jobs())
+        compiler = compiler_for(DEBIAN_11)
+        compile_into(made / "built", relocatable(plan), compiler, allowed_jobs())
         library = made / "built" / cache.LIBRARY
         if newer := too_new(library, DEBIAN_11):
             sys.exit(f"build_plugin_wheel: the plug-in needs {', '.join(newer)}")
+        found = find_included(headers_read(plan, compiler), wheel.folder, wheel.version)
+        (made / "NOTICE.txt").write_text(notice(found, wheel.folder, wheel.version))
         facts = {
             "sources": plan.source_digest,
             "library": hashlib.sha256(library.read_bytes()).hexdigest(),
             "tensorflow": {wheel.version: known[wheel.version]},
+            INCLUDED: [one._asdict() for one in found],
         }
         (made / FACTS).write_text(json.dumps(facts, indent=2) + "\n")
-        return pack(SOURCE, made, (library, made / FACTS), DEBIAN_11, folder)
+        files = (library, made / FACTS)
+        return pack(SOURCE, made, files, DEBIAN_11, folder, (made / "NOTICE.txt",))
 
 
 def main() -> int:

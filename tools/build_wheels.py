@@ -227,11 +227,12 @@ def version_of(compiler: Path) -> str:
     ).stdout.strip()
 
 
-def compiler_program(wheel: Wheel, compiler: Path, target: str) -> Path:
+def compiler_program(compiler: Path, target: str, *, language: str = "c++") -> Path:
     """Write a compiler of one word, as ccache and CMake want it; return its path."""
-    program = BUILD / f"compiler-{wheel.processor}" / "clang++"
-    program.parent.mkdir(exist_ok=True)
-    program.write_text(f'#!/bin/sh\nexec "{compiler}" c++ -target {target} "$@"\n')
+    name = {"c++": "clang++", "cc": "clang"}[language]
+    program = BUILD / f"compiler-{target.partition('-')[0]}" / name
+    program.parent.mkdir(parents=True, exist_ok=True)
+    program.write_text(f'#!/bin/sh\nexec "{compiler}" {language} -target {target} "$@"\n')
     program.chmod(0o755)
     return program
 
@@ -270,7 +271,7 @@ def build(wheel: Wheel, python: Interpreter, into: Path) -> Path:
     shutil.rmtree(work, ignore_errors=True)
     log = BUILD / f"{wheel.name}.log"
     target = f"{wheel.processor}-linux-gnu.{GLIBC[0]}.{GLIBC[1]}"
-    launched = compiler_program(wheel, compiler, target)
+    launched = compiler_program(compiler, target)
     defines = {
         "CMAKE_CXX_COMPILER_LAUNCHER": str(BUILD / "tools" / "bin" / "ccache"),
         "CMAKE_TOOLCHAIN_FILE": str(ROOT / "cmake" / "zig.cmake"),

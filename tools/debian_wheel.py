@@ -97,7 +97,14 @@ def _objdump(library: Path) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-def pack(source: Path, work: Path, files: Iterable[Path], debian: Debian, into: Path) -> Path:
+def pack(
+    source: Path,
+    work: Path,
+    files: Iterable[Path],
+    debian: Debian,
+    into: Path,
+    notices: Iterable[Path] = (),
+) -> Path:
     """Make a wheel of the package in a folder, with further files in it, and return its path.
 
     Parameters
@@ -110,6 +117,8 @@ def pack(source: Path, work: Path, files: Iterable[Path], debian: Debian, into: 
         Files and folders that come into the package, and are not in the checkout.
     into : Path
         Where the wheel goes; it is made if it is missing.
+    notices : iterable of Path
+        Files NOTICE* that lie beside LICENSE in the wheel.
     """
     copied = shutil.copytree(source, work / "source")
     (package,) = (copied / "python").iterdir()
@@ -118,7 +127,8 @@ def pack(source: Path, work: Path, files: Iterable[Path], debian: Debian, into: 
             shutil.copytree(file, package / file.name)
         else:
             shutil.copy(file, package)
-    shutil.copy(ROOT / "LICENSE", copied)
+    for file in (ROOT / "LICENSE", *notices):
+        shutil.copy(file, copied)
     pip = [sys.executable, "-m", "pip", "wheel", "-q", "--disable-pip-version-check"]
     words = ["--no-build-isolation", "--no-deps", "-w", work / "wheel", copied]
     subprocess.run([*pip, *words], check=True)

@@ -3,14 +3,16 @@
     .venv/bin/python tools/release.py
 
 Builds the wheels of `make wheels`, those of farwrite-tensorflow, farwrite-grpc and farwrite-demo,
-and the source distribution. Writes SHA256SUMS, the list of what is linked into the files
+and the source distribution. Writes SHA256SUMS, the list of what of others is in the files
 (contents.cdx.json, CycloneDX), and this version's section of the changelog (CHANGES.md). Every file
 is installed into an empty environment and used. The folder is there once all of that went well.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import json
 import re
 import shutil
 import subprocess
@@ -18,6 +20,7 @@ import sys
 import tempfile
 import time
 import tomllib
+import zipfile
 from pathlib import Path
 
 from cyclonedx.contrib.license.factories import LicenseFactory
@@ -27,6 +30,8 @@ from cyclonedx.model.component import Component, ComponentType
 from cyclonedx.output.json import JsonV1Dot6
 
 from build_wheels import ROOT, WHEELS, interpreters, runs_on
+from farwrite.plugin.prebuilt import FACTS
+from included import INCLUDED
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 VERSION: str = PROJECT["project"]["version"]
@@ -101,28 +106,52 @@ def digest(file: Path) -> str:
 
 
 def contents(of: str) -> str:
-    """Return the list of the files, and of what is linked into them, as CycloneDX."""
+    """Return the list of the files, and of what of others is in each of them, as CycloneDX."""
     licences = LicenseFactory()
     ours = licences.make_from_string(PROJECT["project"]["license"])
     whole = Component(name="farwrite", version=VERSION, type=ComponentType.LIBRARY, licenses=[ours])
     bom = Bom()
     bom.metadata.component = whole
     bom.metadata.properties.add(Property(name="farwrite:commit", value=of))
-    parts = []
+    linked = [
+        Component(
+            name=name,
+            version=pins()[name],
+            type=ComponentType.LIBRARY,
+            licenses=[licences.make_from_string(licence)],
+        )
+        for name, licence in LINKED.items()
+    ]
+    listed = []
     for file in files():
         value = HashType(alg=HashAlgorithm.SHA_256, content=digest(file))
-        parts.append(
-            Component(name=file.name, version=VERSION, type=ComponentType.FILE, hashes=[value])
-        )
-    for name, licence in LINKED.items():
-        made = licences.make_from_string(licence)
-        parts.append(
-            Component(name=name, version=pins()[name], type=ComponentType.LIBRARY, licenses=[made])
-        )
-    for part in parts:
-        bom.components.add(part)
-    bom.register_dependency(whole, parts)
+        one = Component(name=file.name, version=VERSION, type=ComponentType.FILE, hashes=[value])
+        inside = included(file, licences)
+        if file.name.startswith("farwrite-") and file.suffix == ".whl":
+            inside += linked
+        for part in (one, *inside):
+            bom.components.add(part)
+        bom.register_dependency(one, inside)
+        listed.append(one)
+    bom.register_dependency(whole, listed)
     return JsonV1Dot6(bom).output_as_string(indent=2) + "\n"
+
+
+def included(file: Path, licences: LicenseFactory) -> list[Component]:
+    """Return what a wheel says that it has in it by the headers of others."""
+    with zipfile.ZipFile(file) if file.suffix == ".whl" else contextlib.nullcontext() as archive:
+        names = archive.namelist() if archive else []
+        facts = [json.loads(archive.read(name)) for name in names if name.endswith(f"/{FACTS}")]
+    return [
+        Component(
+            name=one["name"],
+            version=one["version"] or None,
+            type=ComponentType.LIBRARY,
+            licenses=[licences.make_from_string(one["licence"])],
+        )
+        for each in facts
+        for one in each[INCLUDED]
+    ]
 
 
 def changes() -> str:

@@ -53,7 +53,7 @@ typedef void (*fw_release)(void* owner);
 
 /// The FW_ABI_VERSION that the library was built with. Compare it before any other call.
 FW_API uint32_t fw_abi_version(void);
-/// The library's version: "0.1.0".
+/// The library's version: "0.1.0". This call and the one above are the same in every version.
 FW_API const char* fw_version(void);
 
 /// Lets the calling thread end its own waits. While a call of this thread waits for an answer of a

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <mutex>
 #include <string>
+#include <string_view>
 
 #include "farwrite/c_status.h"
 #include "farwrite/grpc.h"
@@ -64,6 +65,19 @@ std::string folder() {
   return path.substr(0, path.rfind('/') + 1);
 }
 
+// What makes the component fit a release of Farwrite.
+std::string remedy(const std::string& release) {
+  const std::string own = folder();
+  constexpr std::string_view kPackage = "/farwrite_grpc/";
+  if (own.size() >= kPackage.size() &&
+      own.compare(own.size() - kPackage.size(), kPackage.size(), kPackage) == 0) {
+    return "install the component of that release: pip install --force-reinstall --no-deps"
+           " farwrite_grpc-" +
+           release + "-*.whl";
+  }
+  return "build the component again, in a checkout of that Farwrite: make grpc";
+}
+
 // Why Farwrite's library is not the one that the component was compiled for; empty if it is. Loads
 // it: the component takes it by its name, wherever it came from.
 std::string misfit() {
@@ -75,13 +89,19 @@ std::string misfit() {
     library = ::dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
     if (library == nullptr) return ::dlerror();
   }
-  using Version = std::uint32_t (*)();
-  const auto version = reinterpret_cast<Version>(::dlsym(library, "fw_abi_version"));
-  const std::uint32_t found = version == nullptr ? 0 : version();
+  using AbiVersion = std::uint32_t (*)();
+  using Version = const char* (*)();
+  const auto abi_version = reinterpret_cast<AbiVersion>(::dlsym(library, "fw_abi_version"));
+  const std::uint32_t found = abi_version == nullptr ? 0 : abi_version();
   if (found == FW_ABI_VERSION) return {};
-  return "the component in " + folder() + " was built for C ABI " FW_TEXT(FW_ABI_VERSION) +
-         " of Farwrite, and the " + kFarwrite + " that is loaded has " + std::to_string(found) +
-         "; install both of one release, or build the component again (make grpc)";
+  const auto version = reinterpret_cast<Version>(::dlsym(library, "fw_version"));
+  const std::string release = version == nullptr ? "" : version();
+  Dl_info info{};
+  const bool known = ::dladdr(reinterpret_cast<void*>(abi_version), &info) != 0;
+  return "the component in " + folder() + " needs C ABI " FW_TEXT(FW_ABI_VERSION) +
+         " of Farwrite, and this process has loaded Farwrite " + release + ", which has C ABI " +
+         std::to_string(found) + ", from " + (known ? info.dli_fname : kFarwrite) + "; " +
+         remedy(release);
 }
 
 void give_up(const std::string& why) {

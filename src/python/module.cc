@@ -1,10 +1,12 @@
 #include "python/module.h"
 
 #include <cxxabi.h>
+#include <dlfcn.h>
 
 #include <cstring>
 #include <exception>
 #include <new>
+#include <string>
 #include <typeinfo>
 
 #include "python/errors.h"
@@ -31,6 +33,18 @@ void set_no_memory() {
                                             "free memory, or raise the limits (ulimit -v)"));
 }
 
+// Why the module cannot be used with the libfarwrite.so that the process has loaded.
+std::string another_library() {
+  Dl_info info{};
+  const bool known = ::dladdr(reinterpret_cast<void*>(&fw_abi_version), &info) != 0;
+  return "farwrite: the Python module needs C ABI " + std::to_string(FW_ABI_VERSION) +
+         " of Farwrite, and this process has loaded Farwrite " + fw_version() +
+         ", which has C ABI " + std::to_string(fw_abi_version()) + ", from " +
+         (known ? info.dli_fname : "an unknown file") +
+         "; start it without another Farwrite's library: env -u LD_PRELOAD -u LD_LIBRARY_PATH"
+         " python3; or, if that file is the installed one, install Farwrite again";
+}
+
 }  // namespace
 
 NB_MODULE(_farwrite, module) {
@@ -38,12 +52,7 @@ NB_MODULE(_farwrite, module) {
   using namespace farwrite::python;
 
   if (fw_abi_version() != FW_ABI_VERSION) {
-    const std::string sentence =
-        "farwrite: the library has version " + std::to_string(fw_abi_version()) +
-        " of its C ABI, and this module was built for version " + std::to_string(FW_ABI_VERSION) +
-        "; remove the other libfarwrite.so from LD_PRELOAD or "
-        "LD_LIBRARY_PATH";
-    throw nb::import_error(sentence.c_str());
+    throw nb::import_error(another_library().c_str());
   }
   module.doc() = "Bindings of libfarwrite; use the package farwrite instead.";
   // Views may outlive everything, also the interpreter's own bookkeeping: that is no leak.

@@ -17,6 +17,11 @@ from farwrite.run.grpc_component import LIBRARIES, PACKAGE, PRELOADED, find_comp
 HERE = 12
 """The version of the C ABI that the installed Farwrite has in these tests."""
 
+INSTALL = (
+    "install the one of the same release: pip install --force-reinstall --no-deps"
+    " farwrite_grpc-0.1.0-*.whl"
+)
+
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -25,6 +30,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     own.mkdir(parents=True)
     monkeypatch.setattr(grpc_component, "OWN", own)
     monkeypatch.setattr(grpc_component, "c_abi", lambda: HERE)
+    monkeypatch.setattr(grpc_component, "version", lambda: "0.1.0")
     monkeypatch.delitem(sys.modules, PACKAGE, raising=False)
     monkeypatch.syspath_prepend(str(own.parent))
     return own.parent
@@ -66,9 +72,9 @@ def test_without_one_the_two_ways_to_get_it_are_named(site: Path, capfd) -> None
 @pytest.mark.parametrize(
     ("c_abi", "reason"),
     [
-        (None, "was built for an older Farwrite than this one of C ABI 12"),
-        (11, "was built for C ABI 11 of Farwrite, and this one has 12"),
-        (13, "was built for C ABI 13 of Farwrite, and this one has 12"),
+        (None, "was built for an older Farwrite than the installed 0.1.0 of C ABI 12"),
+        (11, "needs C ABI 11 of Farwrite, and the installed Farwrite 0.1.0 has C ABI 12"),
+        (13, "needs C ABI 13 of Farwrite, and the installed Farwrite 0.1.0 has C ABI 12"),
     ],
     ids=["of_no_version", "older", "newer"],
 )
@@ -76,15 +82,12 @@ def test_one_of_another_c_abi_is_refused_before_a_program_starts(
     site: Path, capfd, c_abi: int | None, reason: str
 ) -> None:
     package = install(site / PACKAGE, c_abi)
-    assert refusal() == (
-        f"the farwrite-grpc in {package} {reason}; install the one of the same release"
-    )
+    assert refusal() == (f"the farwrite-grpc in {package} {reason}; {INSTALL}")
     own = install(site / "farwrite", c_abi)
     install(package)  # one that fits does not hide it
     assert refusal() == (
         f"the component for gRPC in {own} {reason}; in a checkout of this Farwrite type: make grpc;"
-        " or delete libfarwrite_grpc*.so in that folder, and install farwrite-grpc of the same"
-        " release"
+        f" or delete libfarwrite_grpc*.so in that folder, and {INSTALL}"
     )
     assert cli.main(["run", "--grpc", "--", "echo", "started"]) == 1
     said = capfd.readouterr()

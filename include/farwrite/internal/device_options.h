@@ -45,10 +45,13 @@ class COptions {
 
 inline COptions::COptions(const DeviceOptions& options) : listen_(options.listen.to_string()) {
   if (fw_abi_version() != FW_ABI_VERSION) {
-    status_ = Status::error(StatusCode::kVersionMismatch, {"open a device"},
-                            "the program was compiled for C ABI " + std::to_string(FW_ABI_VERSION) +
-                                " and libfarwrite has " + std::to_string(fw_abi_version()),
-                            "compile it with the headers of the installed library");
+    status_ =
+        Status::error(StatusCode::kVersionMismatch, {"open a device"},
+                      "the program needs C ABI " + std::to_string(FW_ABI_VERSION) +
+                          " of Farwrite, and has loaded the library of Farwrite " + fw_version() +
+                          ", which has C ABI " + std::to_string(fw_abi_version()),
+                      "compile the program with that Farwrite's headers, whose flags this"
+                      " prints: farwrite config --cflags --libs");
   }
   check("the name", options.name);
   check("the host", options.listen.host);

@@ -13,6 +13,7 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from farwrite.info import version
 from farwrite.plugin.cache import LIBRARY
 from farwrite.plugin.recipe import Recipe
 
@@ -43,27 +44,34 @@ def find_prebuilt(plan: Recipe) -> Prebuilt | None:
 def _misfit(folder: Path, plan: Recipe) -> str:
     if os.environ.get("FARWRITE_CXXFLAGS"):
         return f"FARWRITE_CXXFLAGS is set, so the plug-in of {DISTRIBUTION} is not used"
+    there = f"the {DISTRIBUTION} in {folder}"
+    if not any((folder / name).exists() for name in (LIBRARY, FACTS)):
+        return f"{there} has no compiled plug-in, as in a checkout; {_install()}"
     try:
         facts: dict[str, Any] = json.loads((folder / FACTS).read_text())
-        sources, known = facts["sources"], dict(facts["tensorflow"])
-        if hashlib.sha256((folder / LIBRARY).read_bytes()).hexdigest() != facts["library"]:
+        known = {one: dict(builds) for one, builds in facts["tensorflow"].items()}
+        sources, library = facts["sources"], facts["library"]
+        if hashlib.sha256((folder / LIBRARY).read_bytes()).hexdigest() != library:
             raise ValueError(f"{LIBRARY} is not the one that was built")
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        return f"the {DISTRIBUTION} in {folder} is damaged ({error}); install it again"
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        return f"{there} is damaged ({error}); {_install()}"
     if sources != plan.source_digest:
-        return (
-            f"the {DISTRIBUTION} in {folder} was built for another Farwrite; install the one of the"
-            " same release"
-        )
+        return f"{there} was built for another Farwrite; {_install()}"
     builds = known.get(plan.wheel.version)
     if builds is None:
-        return (
-            f"the {DISTRIBUTION} in {folder} is for TensorFlow {', '.join(sorted(known))}, and"
-            f" {plan.wheel.version} is installed"
-        )
-    if plan.wheel.hashes() not in builds.values():
-        return (
-            f"the {DISTRIBUTION} in {folder} is for {' and '.join(sorted(builds))} as on PyPI, and"
-            f" the libraries in {plan.wheel.folder} are others"
-        )
-    return ""
+        versions = ", ".join(sorted(known))
+        return f"{there} is for TensorFlow {versions}, and {plan.wheel.version} is installed"
+    if plan.wheel.hashes() in builds.values():
+        return ""
+    why = plan.wheel.why_unknown() or "its libraries are others"
+    return (
+        f"{there} is for {' and '.join(sorted(builds))} as on PyPI, and the TensorFlow in"
+        f" {plan.wheel.folder} is not known to be one: {why}"
+    )
+
+
+def _install() -> str:
+    return (
+        "install the wheel of this release: pip install --force-reinstall --no-deps"
+        f" {PACKAGE}-{version()}-*.whl"
+    )

@@ -91,7 +91,7 @@ def recipe(wheel: Wheel, library: Library | None = None) -> Recipe:
         *("-std=c++17", "-fPIC", "-O2", "-DNDEBUG"),
         f"-D_GLIBCXX_USE_CXX11_ABI={wheel.cxx11_abi}",
         "-DEIGEN_MAX_ALIGN_BYTES=64",
-        f'-DFARWRITE_TENSORFLOW_VERSION="{wheel.version}"',
+        f'-DFARWRITE_TENSORFLOW_VERSION="{major}.{minor}.{patch}{suffix}"',
         # The headers leave these to the build since 2.21.
         *(f"-DTF_MAJOR_VERSION={major}", f"-DTF_MINOR_VERSION={minor}"),
         *(f"-DTF_PATCH_VERSION={patch}", f'-DTF_VERSION_SUFFIX="{suffix}"'),
@@ -117,8 +117,11 @@ def recipe(wheel: Wheel, library: Library | None = None) -> Recipe:
 
 
 def _parts(version: str) -> tuple[str, str, str, str]:
-    # "2.21.0rc1" has the patch 0 and, as TensorFlow writes it, the suffix "-rc1".
-    major, minor, rest = (*version.split(".", 2), "0", "0")[:3]
+    # TensorFlow writes pip's "2.21.0rc1" as "2.21.0-rc1", and "2.21.0.dev20260101" as
+    # "2.21.0-dev20260101". What stands behind a plus sign it writes or does not.
+    major, minor, rest = (*version.partition("+")[0].split(".", 2), "0", "0")[:3]
     patch = rest[: len(rest) - len(rest.lstrip("0123456789"))]
-    suffix = rest[len(patch) :]
+    suffix = rest[len(patch) :].lstrip(".")
+    if suffix.startswith("post"):  # the same TensorFlow, packed again
+        suffix = ""
     return major, minor, patch or "0", f"-{suffix}" if suffix else ""

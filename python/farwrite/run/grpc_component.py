@@ -11,6 +11,7 @@ from pathlib import Path
 
 import farwrite
 from farwrite.errors import FailedPrecondition, NotFound
+from farwrite.info import version
 
 DISTRIBUTION = "farwrite-grpc"
 PACKAGE = "farwrite_grpc"
@@ -37,8 +38,7 @@ def find_component() -> Path:
         if misfit := _misfit(OWN):
             raise FailedPrecondition(
                 f"the component for gRPC in {OWN} {misfit}; in a checkout of this Farwrite type:"
-                " make grpc; or delete libfarwrite_grpc*.so in that folder, and install"
-                f" {DISTRIBUTION} of the same release"
+                f" make grpc; or delete libfarwrite_grpc*.so in that folder, and {_install()}"
             )
         return OWN
     spec = importlib.util.find_spec(PACKAGE)
@@ -49,9 +49,7 @@ def find_component() -> Path:
         )
     folder = Path(spec.origin).parent
     if misfit := _misfit(folder):
-        raise FailedPrecondition(
-            f"the {DISTRIBUTION} in {folder} {misfit}; install the one of the same release"
-        )
+        raise FailedPrecondition(f"the {DISTRIBUTION} in {folder} {misfit}; {_install()}")
     if not _beside_farwrite(folder):
         raise FailedPrecondition(
             f"the {DISTRIBUTION} in {folder} does not lie beside the Farwrite in {OWN}, whose"
@@ -67,11 +65,21 @@ def _misfit(folder: Path) -> str:
     found = _BUILT_FOR.search((folder / PRELOADED).read_bytes())
     here = c_abi()
     if found is None:
-        return f"was built for an older Farwrite than this one of C ABI {here}"
+        return f"was built for an older Farwrite than the installed {version()} of C ABI {here}"
     built_for = int(found[1])
     if built_for != here:
-        return f"was built for C ABI {built_for} of Farwrite, and this one has {here}"
+        return (
+            f"needs C ABI {built_for} of Farwrite, and the installed Farwrite {version()} has C ABI"
+            f" {here}"
+        )
     return ""
+
+
+def _install() -> str:
+    return (
+        "install the one of the same release: pip install --force-reinstall --no-deps"
+        f" {PACKAGE}-{version()}-*.whl"
+    )
 
 
 def c_abi() -> int:

@@ -1,7 +1,10 @@
 #include "base/abi.h"
 
+#include <dlfcn.h>
+
 #include <string>
 
+#include "base/abi_mismatch.h"
 #include "farwrite/c_api.h"
 #include "tensorflow/core/common_runtime/base_collective_executor.h"
 #include "tensorflow/core/distributed_runtime/base_rendezvous_mgr.h"
@@ -50,18 +53,30 @@ static_assert(sizeof(tf::CollectiveParamResolverDistributed) == 368,
 static_assert(sizeof(tf::DeviceResolverDistributed) == 80,
               "DeviceResolverDistributed is not TensorFlow 2.21's");
 
+namespace {
+
+// The file that a function was loaded from.
+template <typename Function>
+std::string file_of(Function* function) {
+  Dl_info info{};
+  if (::dladdr(reinterpret_cast<void*>(function), &info) == 0 || info.dli_fname == nullptr)
+    return "an unknown file";
+  return info.dli_fname;
+}
+
+}  // namespace
+
 absl::Status check_abi() {
   if (fw_abi_version() != FW_ABI_VERSION) {
+    const LoadedFarwrite loaded{file_of(&fw_abi_version), fw_version(), fw_abi_version()};
     return absl::FailedPreconditionError(
-        "Farwrite: the plug-in was built for C ABI " + std::to_string(FW_ABI_VERSION) +
-        " and libfarwrite has " + std::to_string(fw_abi_version()) +
-        "; run: farwrite tensorflow clean && farwrite tensorflow build");
+        c_abi_mismatch(file_of(&check_abi), FW_ABI_VERSION, loaded));
   }
-  const std::string built = FARWRITE_TENSORFLOW_VERSION;
-  if (built != TF_Version()) {
-    return absl::FailedPreconditionError("Farwrite: the plug-in was built for TensorFlow " + built +
-                                         " and this is " + TF_Version() +
-                                         "; run: farwrite tensorflow build");
+  // A TensorFlow that is not a release of its own may have more behind a plus sign.
+  const std::string version = TF_Version();
+  if (version.substr(0, version.find('+')) != FARWRITE_TENSORFLOW_VERSION) {
+    return absl::FailedPreconditionError(
+        tensorflow_mismatch(file_of(&check_abi), FARWRITE_TENSORFLOW_VERSION, version));
   }
   return absl::OkStatus();
 }

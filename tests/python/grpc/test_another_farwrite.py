@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import sanitized
 from enabling_client import compiled
 from grpc_programs import PROGRAMS, GrpcProgram, require_programs
 
+from another_library import C_ABI, VERSION, build_library
 from farwrite.run.grpc_component import LIBRARIES, PRELOADED, c_abi
 from farwrite_bench.cluster.process import free_ports
 
@@ -19,12 +19,9 @@ require_programs("sum_client", "sum_server")
 
 @pytest.fixture(params=["farwrite", "farwrite_grpc"])
 def component(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """The folder of a component in either package, beside a library of C ABI 1."""
-    library = tmp_path / "farwrite/libfarwrite.so"
-    library.parent.mkdir()
-    source = "unsigned fw_abi_version(void) { return 1; }"
-    command = ("gcc", "-shared", "-fPIC", "-o", library, "-x", "c", "-")
-    subprocess.run(command, input=source, check=True, text=True)
+    """The folder of a component in either package, beside a library of another C ABI."""
+    (tmp_path / "farwrite").mkdir()
+    build_library(tmp_path / "farwrite")
     folder = tmp_path / request.param
     folder.mkdir(exist_ok=True)
     for name in LIBRARIES:
@@ -33,10 +30,18 @@ def component(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def sentence(component: Path) -> str:
+    remedy = {
+        "farwrite": "build the component again, in a checkout of that Farwrite: make grpc",
+        "farwrite_grpc": "install the component of that release: pip install --force-reinstall"
+        f" --no-deps farwrite_grpc-{VERSION}-*.whl",
+    }
+    library = component.parent / "farwrite/libfarwrite.so"
+    if component.name == "farwrite_grpc":
+        library = component / "../farwrite/libfarwrite.so"
     return (
-        f"the component in {component}/ was built for C ABI {c_abi()} of Farwrite, and the"
-        " libfarwrite.so that is loaded has 1; install both of one release, or build the component"
-        " again (make grpc)"
+        f"the component in {component}/ needs C ABI {c_abi()} of Farwrite, and this process has"
+        f" loaded Farwrite {VERSION}, which has C ABI {C_ABI}, from {library};"
+        f" {remedy[component.name]}"
     )
 
 

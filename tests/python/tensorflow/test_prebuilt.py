@@ -1,66 +1,25 @@
-"""Which plug-in is used where farwrite-tensorflow is installed. The libraries are no libraries."""
+"""Which plug-in is used where farwrite-tensorflow is installed."""
 
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
-import sys
 from pathlib import Path
 
 import pytest
 
+import farwrite as fw
 from farwrite.plugin import build, cache, command, prebuilt, recipe, wheel
+from tensorflow_site import HASHES, make_site, misfit, record_rows, write_distribution, write_facts
 
-HASHES = {"libtensorflow_cc.so.2": "sha256=cc", "libtensorflow_framework.so.2": "sha256=framework"}
-
-
-def record_rows(hashes: dict[str, str], size: int = 5) -> str:
-    return "".join(f"tensorflow/{name},{value},{size}\n" for name, value in hashes.items())
+INSTALL = (
+    "install the wheel of this release: pip install --force-reinstall --no-deps"
+    f" farwrite_tensorflow-{fw.__version__}-*.whl"
+)
 
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A site-packages with TensorFlow 2.21.0 and a plug-in that fits it."""
-    site = tmp_path / "site"
-    tensorflow = site / "tensorflow"
-    (tensorflow / "include" / "tensorflow").mkdir(parents=True)
-    (tensorflow / "__init__.py").write_text("raise ImportError('finding it must not import it')")
-    for name in wheel.LIBRARIES:
-        (tensorflow / name).write_bytes(b"bytes")
-    write_distribution(site, "tensorflow_cpu", record_rows(HASHES))
-    package = site / prebuilt.PACKAGE
-    package.mkdir()
-    (package / "__init__.py").touch()
-    (package / cache.LIBRARY).write_bytes(b"a library")
-    for name in ("tensorflow", prebuilt.PACKAGE):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    monkeypatch.syspath_prepend(str(site))
-    monkeypatch.setenv("FARWRITE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("FARWRITE_CXXFLAGS", raising=False)
-    write_facts(site)
-    return site
-
-
-def write_distribution(site: Path, name: str, record: str) -> None:
-    folder = site / f"{name}-2.21.0.dist-info"
-    folder.mkdir(exist_ok=True)
-    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 2.21.0\n")
-    (folder / "RECORD").write_text(record)
-
-
-def write_facts(site: Path, **changes: object) -> None:
-    sources = recipe.recipe(wheel.find_wheel()).source_digest
-    library = hashlib.sha256((site / prebuilt.PACKAGE / cache.LIBRARY).read_bytes()).hexdigest()
-    known = {"2.21.0": {"tensorflow-cpu": HASHES}}
-    facts = {"sources": sources, "library": library, "tensorflow": known, **changes}
-    (site / prebuilt.PACKAGE / prebuilt.FACTS).write_text(json.dumps(facts))
-
-
-def misfit() -> str:
-    found = prebuilt.find_prebuilt(recipe.recipe(wheel.find_wheel()))
-    assert found is not None
-    return found.misfit
+    return make_site(tmp_path, monkeypatch)
 
 
 def test_one_that_fits_is_used_and_no_compiler_asked(
@@ -87,6 +46,7 @@ def test_the_libraries_on_disk_decide_between_two_distributions(site: Path) -> N
         ({"tensorflow": {"2.21.1": {}}}, "is for TensorFlow 2.21.1, and 2.21.0 is installed"),
         ({"tensorflow": {"2.21.0": {"tensorflow": {}}}}, "is for tensorflow as on PyPI"),
         ({"tensorflow": 1}, "is damaged"),
+        ({"tensorflow": {"2.21.0": ["a list"]}}, "is damaged"),
     ],
 )
 def test_one_that_does_not_fit_says_why_and_is_not_used(
@@ -112,7 +72,17 @@ def test_what_is_built_instead_is_told(
 def test_one_that_lacks_a_file_is_damaged(site: Path, name: str) -> None:
     (site / prebuilt.PACKAGE / name).unlink()
     assert "is damaged" in misfit()
-    assert "install it again" in misfit()
+    assert misfit().endswith(INSTALL)
+
+
+def test_one_that_is_a_checkout_has_no_compiled_plug_in(site: Path) -> None:
+    """As `pip install --editable plugin` leaves it."""
+    (site / prebuilt.PACKAGE / cache.LIBRARY).unlink()
+    (site / prebuilt.PACKAGE / prebuilt.FACTS).unlink()
+    assert misfit() == (
+        f"the farwrite-tensorflow in {site / prebuilt.PACKAGE} has no compiled plug-in, as in a"
+        f" checkout; {INSTALL}"
+    )
 
 
 def test_one_that_was_cut_off_is_damaged(site: Path) -> None:

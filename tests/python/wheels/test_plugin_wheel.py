@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from build_wheels import Wheel
 from debian_wheel import DEBIAN_11, too_new
+from farwrite.plugin.prebuilt import FACTS, PACKAGE
 from farwrite_bench.cluster.process import free_ports
+from included import INCLUDED
 from wheels.environments import PAIRS, ROOT, call, python_of, python_with
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1200)]
@@ -54,6 +58,17 @@ def test_it_is_small_and_for_old_systems(plugin: Path, tmp_path: Path) -> None:
     assert plugin.stat().st_size < 1_000_000
     call(sys.executable, "-m", "zipfile", "-e", plugin, tmp_path)
     assert too_new(tmp_path / "farwrite_tensorflow" / "farwrite_tensorflow.so", DEBIAN_11) == []
+
+
+def test_it_says_what_of_others_is_in_it(plugin: Path) -> None:
+    with zipfile.ZipFile(plugin) as archive:
+        facts = json.loads(archive.read(f"{PACKAGE}/{FACTS}"))
+        (notice,) = (name for name in archive.namelist() if name.endswith("/NOTICE.txt"))
+        assert ".dist-info/licenses/" in notice
+        told = archive.read(notice).decode()
+    assert {"eigen", "abseil-cpp", "protobuf"} < {one["name"] for one in facts[INCLUDED]}
+    for one in facts[INCLUDED]:
+        assert f"\n{one['name']} " in told or f"\n{one['name']}: " in told
 
 
 @pytest.mark.parametrize(("wheel", "minor"), PAIRS)
