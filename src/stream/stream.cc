@@ -55,7 +55,12 @@ Result<Streams> Streams::create(Device device, Channel channel, const Options& o
   Result<std::shared_ptr<StreamsState>> state =
       StreamsState::create(std::move(device), std::move(channel), options);
   if (!state.ok()) return state.status();
-  return Streams(core::left_to_parent(*std::move(state)));
+  // A poller may hold the state for a moment longer than the last handle, which is what counts.
+  StreamsState* const raw = state->get();
+  return Streams(std::shared_ptr<StreamsState>(
+      raw, [handle = core::left_to_parent(*std::move(state))](StreamsState* streams) {
+        streams->let_channel_go();
+      }));
 }
 
 Result<Stream> Streams::open(std::uint64_t number) {

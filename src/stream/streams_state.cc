@@ -84,7 +84,7 @@ Result<std::shared_ptr<StreamsState>> StreamsState::create(Device device, Channe
 }
 
 StreamsState::~StreamsState() {
-  link_->channel().end_streams();
+  let_channel_go();
   end(Status::error(StatusCode::kCancelled, {.operation = "use a stream"},
                     "this side has let go of the channel's streams", "keep a handle of Streams"));
 }

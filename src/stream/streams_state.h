@@ -33,6 +33,10 @@ class StreamsState : public std::enable_shared_from_this<StreamsState> {
   void disarm() { link_->channel().disarm_notifications(); }
   Options options() const;
   Stats stats() const;
+  // Others may take the channel. Harmless to repeat.
+  void let_channel_go() {
+    if (has_channel_.exchange(false)) link_->channel().end_streams();
+  }
 
  private:
   class EndOfChannel;
@@ -51,6 +55,7 @@ class StreamsState : public std::enable_shared_from_this<StreamsState> {
   const std::shared_ptr<StreamLink> link_;
   StreamProbe probe_{link_};
 
+  std::atomic<bool> has_channel_{true};
   std::atomic<bool> polling_{false};
   std::atomic<bool> over_{false};  // ended_ is set
 
