@@ -96,8 +96,10 @@ def headers_read(plan: Recipe, compiler: Compiler) -> set[str]:
         (whole,) = write_batches(plan.sources, 1, Path(name))
         command = (*compiler.command, *plan.compile_flags, "-M", str(whole))
         rule = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    paths = rule.replace("\\\n", " ").split()
-    return {path.removeprefix(root) for path in paths if path.startswith(root)}
+    words = re.split(r"(?<!\\)\s+", rule.replace("\\\n", " "))
+    paths = (word.replace("\\ ", " ") for word in words)
+    headers = {path.removeprefix(root) for path in paths if path.startswith(root)}
+    return headers or sys.exit(f"included: {whole} includes no header below {root}")
 
 
 def find_included(headers: Iterable[str], tensorflow: Path, version: str) -> list[Included]:

@@ -1,6 +1,6 @@
 """Builds the C++ unit tests for aarch64 with zig, and runs them under qemu-user.
 
-    python tools/run_aarch64_tests.py [GTEST_FLAG...]
+    .venv/bin/python tools/run_aarch64_tests.py [GTEST_FLAG...]
 
 The compiler is that of the wheels for aarch64 (tools/build_wheels.py), and the C library that of
 Debian 12 for arm64, unpacked below .cache/roots. The results go to

@@ -242,8 +242,8 @@ class TensorReceiver(
             If the peer did not settle in time. Memory that it may still write stays quarantined.
         """
         limit = seconds("close", timeout)
-        with self._closing():
-            self._native.close(limit)
+        self._closed = True
+        self._native.close(limit)
 
     def _facts(self) -> str:
         return f"'{self._name}', {self._kind}"
@@ -387,8 +387,8 @@ class TensorSender(
             If the peer died before it took everything.
         """
         limit = seconds("close", timeout)
-        with self._closing():
-            self._native.close(limit)
+        self._closed = True
+        self._native.close(limit)
 
     def abandon(self) -> None:
         """End the stream before its end, without waiting.

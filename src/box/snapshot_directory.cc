@@ -74,7 +74,7 @@ Advice advice_on(int error_number) {
     case ENOENT:
       return {StatusCode::kNotFound, "create the directory, or name another one"};
     case ENOTDIR:
-      return {StatusCode::kFailedPrecondition, "name a directory, not a path below a file"};
+      return {StatusCode::kNotFound, "name a directory, not a path below a file"};
     case EACCES:
     case EPERM:
     case EROFS:
@@ -176,7 +176,7 @@ Status SnapshotDirectory::keep_lock() {
     auto found = list();
     if (!found.ok()) return found.status();
     if (!found->empty()) {
-      return Status::error(StatusCode::kFailedPrecondition, {kOperation},
+      return Status::error(StatusCode::kAlreadyExists, {kOperation},
                            path_ +
                                " is another directory than at the start, and holds snapshots, "
                                "which those of this server would replace",
@@ -262,7 +262,7 @@ Result<std::string> SnapshotDirectory::publish(const std::string& partial, std::
   if (!before.ok()) return before.status();
   const std::uint64_t newest = before->empty() ? 0 : before->front().sequence;
   if (newest == kLastSequence) {
-    return Status::error(StatusCode::kFailedPrecondition, {"commit a snapshot"},
+    return Status::error(StatusCode::kResourceExhausted, {"commit a snapshot"},
                          before->front().path + " has the last number that there is",
                          "rename or remove that file");
   }

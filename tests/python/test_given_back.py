@@ -37,7 +37,7 @@ def left() -> Callable[[], set[str]]:
 
 def _goes_back(left: Callable[[], set[str]]) -> bool:
     gc.collect()
-    give_up = time.monotonic() + 5  # large memory goes back in a thread
+    give_up = time.monotonic() + 60  # large memory goes back in a thread
     while left() and time.monotonic() < give_up:
         time.sleep(0.01)
     return not left()

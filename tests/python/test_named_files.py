@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ def tracked(*patterns: str) -> dict[Path, str]:
     """Return the texts of the files of the checkout that match, by path."""
     command = ["git", "ls-files", "--", *patterns]
     names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    return {ROOT / name: (ROOT / name).read_text() for name in names.split()}
+    return {at: at.read_text() for name in names.split() if (at := ROOT / name).is_file()}
 
 
 def project_of(file: Path) -> Path:
@@ -26,7 +27,7 @@ def project_of(file: Path) -> Path:
 
 
 def test_source_files_that_cmake_names_exist() -> None:
-    missing = []
+    missing, found = [], 0
     for file, text in tracked("*CMakeLists.txt", "*.cmake").items():
         project = project_of(file)
         folders = {"PROJECT_SOURCE_DIR": project, "CMAKE_CURRENT_SOURCE_DIR": file.parent}
@@ -35,8 +36,10 @@ def test_source_files_that_cmake_names_exist() -> None:
             for name, path in re.findall(r"set\((\w+) \$\{PROJECT_SOURCE_DIR\}/([\w/]+)\)", text)
         }
         for folder, path in re.findall(r"\$\{(\w+)\}/([\w./]+\.(?:cc|h|map|py|sh))\b", text):
+            found += folder in folders
             if folder in folders and not (folders[folder] / path).exists():
                 missing.append(f"{file.relative_to(ROOT)}: ${{{folder}}}/{path}")
+    assert found > 20
     assert not missing
 
 
@@ -57,3 +60,8 @@ def test_tests_that_scripts_name_exist() -> None:
         )
     ]
     assert not missing
+
+
+def test_no_two_test_modules_have_one_name() -> None:
+    names = sorted(file.name for file in tracked("tests/python/*test_*.py"))
+    assert [name for name, count in Counter(names).items() if count > 1] == []  # pytest refuses

@@ -112,7 +112,7 @@ TEST_F(ADirectoryOfSnapshots, OfAnotherServerIsNotTakenOverByItsPath) {
     put(snapshot(7), "x");
   }
   const Status begun = directory_->create_partial().status();
-  EXPECT_EQ(begun.code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(begun.code(), StatusCode::kAlreadyExists);
   EXPECT_THAT(begun.message(), AllOf(HasSubstr(folder_), HasSubstr("move them away")));
   EXPECT_TRUE(std::filesystem::exists(snapshot(7)));
   std::filesystem::remove_all(folder_ + ".old");
@@ -139,7 +139,7 @@ TEST_F(ADirectoryOfSnapshots, IsExplainedWhenItCannotBeUsed) {
                                        HasSubstr("create the directory")));
   put(path("file"), "x");
   const Status below_a_file = SnapshotDirectory::open(path("file/below")).status();
-  EXPECT_EQ(below_a_file.code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(below_a_file.code(), StatusCode::kNotFound);
   EXPECT_THAT(below_a_file.message(),
               AllOf(HasSubstr(path("file/below")), HasSubstr("Not a directory"),
                     HasSubstr("name a directory")));
@@ -169,7 +169,7 @@ TEST_F(ADirectoryOfSnapshots, IsExplainedWhenTheNumbersAreUsedUp) {
   put(snapshot(~std::uint64_t{0}), "x");
   SnapshotWriter writer = begin();
   const Status status = writer.commit();
-  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
   EXPECT_THAT(status.message(), HasSubstr("rename or remove that file"));
 }
 

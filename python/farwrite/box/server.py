@@ -203,6 +203,8 @@ class Server(
             If the server has no folder for snapshots.
         NotFound
             If the folder was removed.
+        AlreadyExists
+            If the folder was replaced, and another server has the new one, or snapshots are in it.
         ResourceExhausted, Unavailable, PermissionDenied
             If the disk is full or fails, or the folder may not be written. The snapshot before
             stays.
@@ -247,8 +249,9 @@ class Server(
         Raises
         ------
         FailedPrecondition
-            With `snapshot`, if the server has no folder for snapshots. It then serves on.
-        NotFound, ResourceExhausted, Unavailable, PermissionDenied
+            If a handler of the server's own client calls it; and with `snapshot`, if the server has
+            no folder for snapshots. It then serves on.
+        NotFound, ResourceExhausted, Unavailable, PermissionDenied, AlreadyExists
             With `snapshot`, as `Server.snapshot`. The server is closed nevertheless.
         """
         limit = seconds("close", timeout)
@@ -258,24 +261,28 @@ class Server(
                 "close: the server has no folder for a last snapshot; serve with snapshot=, or"
                 " close without one"
             )
-        with self._closing():
-            with self._lock():
-                own, self._own = self._own, None
-            try:
-                if own is not None:
-                    own.close(limit)
-            except FailedPrecondition:  # called in a callback of its own client
-                with self._lock():
-                    self._own = own
-                raise
-            except BaseException:
-                self._end(limit, snapshot)
-                raise
-            self._end(limit, snapshot)
+        refused = False
+        try:
+            with self._closing():
+                self._close_own(limit)
+        except FailedPrecondition:
+            refused = True
+            raise
+        finally:
+            if not refused:
+                stop_serving(self._native)
+                self._native.close(limit, snapshot)
 
-    def _end(self, limit: float | None, snapshot: bool) -> None:
-        stop_serving(self._native)
-        self._native.close(limit, snapshot)
+    def _close_own(self, limit: float | None) -> None:
+        with self._lock():
+            own, self._own = self._own, None
+        try:
+            if own is not None:
+                own.close(limit)
+        except FailedPrecondition:  # called in a callback of its own client
+            with self._lock():
+                self._own = own
+            raise
 
     def _facts(self) -> str:
         return f"of a box at {self.endpoint}"

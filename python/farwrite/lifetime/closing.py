@@ -18,6 +18,7 @@ class Closing(Handle, abc.ABC):
     """A context manager: the end of the ``with`` block closes the object."""
 
     _closed = False  # `close` was called, and not refused
+    _done = False  # the core has not refused it
 
     @contextlib.contextmanager
     def _closing(self) -> Iterator[None]:
@@ -26,15 +27,16 @@ class Closing(Handle, abc.ABC):
         The core refuses a close that a handler calls. Then nothing is closed, unless another thread
         closes the object at the same time.
         """
-        before, self._closed = self._closed, True
-        closed = True
+        self._closed = True
+        refused = False
         try:
             yield
         except FailedPrecondition:
-            closed = before
+            refused = True
             raise
         finally:
-            self._closed = closed  # or True again: a refused call may have come between
+            self._done = self._done or not refused
+            self._closed = self._done
 
     def _state(self) -> str:
         return "closed" if self._closed else ""

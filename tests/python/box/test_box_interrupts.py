@@ -128,8 +128,8 @@ SILENT_SERVER = """
                 lambda: segment.version,
                 lambda: segment.epoch,
             ):
-                signal.setitimer(signal.ITIMER_REAL, 0.2)
                 try:
+                    signal.setitimer(signal.ITIMER_REAL, 0.2)
                     call()
                 except KeyboardInterrupt:
                     print("interrupted")

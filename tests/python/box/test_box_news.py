@@ -151,9 +151,8 @@ class Watched:
 
 def test_a_wait_that_was_given_up_leaves_no_request(box: fw.box.Client) -> None:
     segment = box.create("w", 1)
-    watched: Any = Watched(segment.native)
-
-    watched: Any = SimpleNamespace(native=Native(), place=segment.place)
+    native: Any = Watched(segment.native)
+    watched: Any = SimpleNamespace(native=native, place=segment.place)
 
     async def give_up() -> None:
         for _ in range(3):
@@ -166,7 +165,7 @@ def test_a_wait_that_was_given_up_leaves_no_request(box: fw.box.Client) -> None:
 
     run(give_up())
     gc.collect()
-    assert [ref() for ref in watched.refs] == [None] * 4
+    assert [ref() for ref in native.refs] == [None] * 4
     # A wait that goes on is not touched.
     assert segment.fill(1) == run(segment.wait_async(1))
 

@@ -21,7 +21,7 @@ from farwrite.box.training import SEASGD, AsyncSGD, BoxGroup, Termination, read_
 from processes import stop
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "parameter-box.md"
-SHORT, LONG = 0.5, 3600.0
+SHORT, LONG = 2.0, 3600.0
 DETECTION = 0.2
 OF_ANOTHER_WAIT = {
     "box.connect", "segment.write", "segment.accumulate", "segment.fill", "segment.signal",

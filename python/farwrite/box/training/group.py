@@ -255,11 +255,12 @@ class BoxGroup(Closing):
         return f"of '{self._name}', member {self._rank} of {self._size}"
 
     def _state(self) -> str:
-        return "closed" if self._ended else ""
+        return "closed" if self._closed else "failed" if self._ended else ""
 
     def close(self, timeout: float | None = 1.0) -> None:
         """Detach from the segments, and give the rank back. A second call does nothing."""
         seconds("close", timeout)
+        self._closed = True
         self._ended = self._ended or "it is closed"
         self._attached.close()
 
