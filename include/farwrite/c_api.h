@@ -22,9 +22,9 @@
 /// Each struct whose first field is `struct_size` may get fields at its end in later versions. The
 /// caller sets `struct_size` to sizeof(the struct) in every such struct that it passes, including a
 /// struct that a function fills, but not in structs inside of it, which never grow. Options of a
-/// size that no such struct can have, as of 0, are refused with kInvalidArgument, and those that set
-/// fields of a later version with kUnsupported. A function writes no byte past that size: with 0,
-/// nothing. The library sets `struct_size` in every struct that it passes to a callback.
+/// size that no such struct can have, as of 0, are refused with kInvalidArgument, and those that
+/// set fields of a later version with kUnsupported. A function writes no byte past that size: with
+/// 0, nothing. The library sets `struct_size` in every struct that it passes to a callback.
 #pragma once
 
 #include "farwrite/c_about.h"

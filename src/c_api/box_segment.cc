@@ -1,6 +1,7 @@
 // The C ABI: segments of a box.
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <utility>
@@ -104,7 +105,13 @@ fw_status* fw_segment_read(const fw_segment* segment, uint64_t offset, void* des
   farwrite::box::ReadOptions chosen;
   if (options != nullptr) {
     const auto sized = farwrite::c_api::taken("fw_read_options", *options);
-    if (!sized.ok()) return to_c(sized.status());
+    if (!sized.ok()) {
+      constexpr std::size_t kOwned = offsetof(fw_read_options, release) + sizeof(options->release);
+      if (options->struct_size >= kOwned && options->release != nullptr) {
+        options->release(options->owner);
+      }
+      return to_c(sized.status());
+    }
     const fw_read_options& c = sized.value();
     if (c.by_chunk != 0) chosen.consistency = farwrite::box::Consistency::kChunk;
     chosen.min_version = c.min_version;

@@ -146,6 +146,12 @@ fw_status* fw_channel_serve_tensors(fw_channel* channel, const fw_tensor_handler
                       complete ? "the channel has an engine already" : "a handler is missing",
                       "pass all handlers, once"));
   }
+  if (!channel->channel.claim_notifications()) {
+    return to_c(Status::error(StatusCode::kAlreadyExists,
+                              {kOperation, channel->channel.peer_name()},
+                              "something else takes the channel's notifications",
+                              "serve tensors on a channel without streams and open edges"));
+  }
   const auto user = std::make_shared<Handlers>(*handlers, context);
   const auto engine = std::make_shared<Engine>(channel->channel, user, kGrantDelay, totals());
   user->use(engine);
@@ -160,6 +166,7 @@ fw_status* fw_channel_serve_tensors(fw_channel* channel, const fw_tensor_handler
   if (!status.ok()) {  // as it was before
     channel->engine = nullptr;
     channel->user = nullptr;
+    served.release_notifications();
     return to_c(std::move(status));
   }
   // From here on, a message that had come may have released the handle.
@@ -170,6 +177,7 @@ fw_status* fw_channel_serve_tensors(fw_channel* channel, const fw_tensor_handler
   });
   if (!status.ok()) {
     (void)served.on_notification(nullptr);
+    served.release_notifications();
     engine->close();
   }
   return to_c(std::move(status));

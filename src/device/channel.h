@@ -83,10 +83,11 @@ class Channel {
   Result<RemoteRegion> open(const RegionDescriptor& descriptor,
                             std::chrono::nanoseconds timeout = std::chrono::seconds(5));
 
-  // Streams take all notifications for themselves. False: there are streams or tensors already.
-  bool begin_streams();
-  void end_streams();
-  bool has_streams() const;
+  // Streams, and an engine of the C ABI, take all notifications for themselves. False: one of them
+  // does, or a tensor's edge is open.
+  bool claim_notifications();
+  void release_notifications();
+  bool notifications_claimed() const;
 
   // --- The peer and the end.
 

@@ -10,6 +10,8 @@ class ChannelExtension {
   // This side begins to close the channel, and what has been put off can be sent for the last time.
   // On any thread, and maybe more than once.
   virtual void channel_closes() = 0;
+  // Whether it needs the channel's notifications.
+  virtual bool in_use() = 0;
 };
 
 }  // namespace farwrite::device

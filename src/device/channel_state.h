@@ -98,9 +98,12 @@ class ChannelState final : public fabric::LinkObserver,
   std::shared_ptr<ChannelExtension> extension(
       const std::function<std::shared_ptr<ChannelExtension>()>& make);
   // As those of Channel.
-  bool begin_streams() { return !extended_.load() && !has_streams_.exchange(true); }
-  void end_streams() { has_streams_.store(false); }
-  bool has_streams() const { return has_streams_.load(); }
+  bool claim_notifications() {
+    if (extended_.load() && extension_->in_use()) return false;
+    return !notifications_claimed_.exchange(true);
+  }
+  void release_notifications() { notifications_claimed_.store(false); }
+  bool notifications_claimed() const { return notifications_claimed_.load(); }
   const fabric::Capabilities& capabilities() const { return capabilities_; }
   std::uint64_t registrations() const;
   std::uint64_t send_limit() const;  // bytes that the peer may hold in leases
@@ -233,7 +236,7 @@ class ChannelState final : public fabric::LinkObserver,
   std::once_flag extension_made_;
   std::shared_ptr<ChannelExtension> extension_;
   std::atomic<bool> extended_{false};  // extension_ is there
-  std::atomic<bool> has_streams_{false};
+  std::atomic<bool> notifications_claimed_{false};
 
   // Leases of the peer on memory of this side, and the other way around.
   LeaseTable leases_;

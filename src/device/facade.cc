@@ -159,9 +159,9 @@ Result<RemoteRegion> Channel::open(const RegionDescriptor& descriptor,
   return wrap<RemoteRegion>(state_->open(descriptor, timeout));
 }
 
-bool Channel::begin_streams() { return state_->begin_streams(); }
-void Channel::end_streams() { state_->end_streams(); }
-bool Channel::has_streams() const { return state_->has_streams(); }
+bool Channel::claim_notifications() { return state_->claim_notifications(); }
+void Channel::release_notifications() { state_->release_notifications(); }
+bool Channel::notifications_claimed() const { return state_->notifications_claimed(); }
 
 const PeerInfo& Channel::peer() const { return state_->peer(); }
 const std::string& Channel::peer_name() const { return state_->peer_name(); }

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/interrupt.h"
 #include "core/status_wire.h"
 #include "core/tcp_socket.h"
 #include "core/tls_stream.h"
@@ -239,6 +240,7 @@ Status attach_until_welcome(core::ByteStream& stream, const LocalIdentity& self,
     if (fabric != nullptr) {
       auto request = attach_request(transcript, handshake.peer, peer_name, deadline, observer);
       request.connecting = true;
+      request.abandoned = [] { return core::Interrupt::ends_wait(); };
       request.peer_address = attempt->address;
       request.peer_host = core::peer_host(stream.fd());
       auto link = fabric->attach(request);

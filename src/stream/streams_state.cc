@@ -57,7 +57,7 @@ class StreamsState::EndOfChannel {
 Result<std::shared_ptr<StreamsState>> StreamsState::create(Device device, Channel channel,
                                                            const Options& options) {
   FARWRITE_RETURN_IF_ERROR(check(options, channel));
-  if (!channel.begin_streams()) {
+  if (!channel.claim_notifications()) {
     return Status::error(StatusCode::kAlreadyExists, {"create streams", channel.peer_name()},
                          "the channel has streams or tensors already",
                          "use those, or connect another channel");

@@ -35,7 +35,7 @@ class StreamsState : public std::enable_shared_from_this<StreamsState> {
   Stats stats() const;
   // Others may take the channel. Harmless to repeat.
   void let_channel_go() {
-    if (has_channel_.exchange(false)) link_->channel().end_streams();
+    if (has_channel_.exchange(false)) link_->channel().release_notifications();
   }
 
  private:

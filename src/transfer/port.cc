@@ -60,10 +60,16 @@ std::shared_ptr<Port> Port::of(const Channel& channel) {
 }
 
 Status Port::check_free(const Channel& channel) {
-  if (!channel.has_streams()) return Status();
+  if (!channel.notifications_claimed()) return Status();
   return Status::error(StatusCode::kFailedPrecondition,
                        {"open an edge for tensors", channel.peer_name()},
-                       "streams take the channel's notifications", "connect another channel");
+                       "streams, or an engine of the C ABI, take the channel's notifications",
+                       "connect another channel");
+}
+
+bool Port::in_use() {
+  const core::Lock lock(mutex_);
+  return !names_.empty() || !peer_edges_.empty();
 }
 
 fabric::LoweringChoice Port::lowering_of(const Channel& channel) {

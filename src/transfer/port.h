@@ -93,6 +93,7 @@ class Port final : public EngineUser,
 
   // A sender waits for the last report, of a receiver that has taken all and need not wait for it.
   void channel_closes() override;
+  bool in_use() override;
 
  private:
   // From the engine.

@@ -74,9 +74,12 @@ Result<std::shared_ptr<SenderState>> SenderState::open(const Device& device, con
     Engine& engine = self->port_->engine();
     const Status opened =
         engine.open_slots(self->key_, deadline, self->edge_->record.lane, &self->requests_);
-    if (opened.ok()) return self;
-    if (opened.code() != StatusCode::kNotFound) return opened;
-    // The receiver has closed meanwhile. The record that says so is behind, and maybe a new edge.
+    if (!opened.ok() && opened.code() != StatusCode::kNotFound) return opened;
+    {
+      const core::Lock lock(self->port_->mutex());
+      if (opened.ok() && !self->edge_->closed) return self;
+      self->edge_->closed = true;  // the record that says so comes, and maybe a new edge behind it
+    }
     engine.stop_pushing(self->key_);
     self->edge_ = nullptr;
   }

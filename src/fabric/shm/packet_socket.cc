@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/interrupt.h"
 #include "core/left_at_fork.h"
 #include "core/tcp_socket.h"
 
@@ -99,7 +100,7 @@ Result<core::UniqueFd> connect_abstract(const std::string& name, core::Deadline 
   while (socket.valid() &&
          ::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), length) != 0) {
     const bool later = errno == EAGAIN || errno == EINTR;
-    if (later && !deadline.expired()) {
+    if (later && !deadline.expired() && !core::Interrupt::ends_wait()) {
       std::this_thread::sleep_for(kListenerIsBusy);
       continue;
     }
