@@ -252,7 +252,7 @@ def _write_until_refused(state: PeerState, name: str) -> str:
     source = np.zeros(state.kept[name].shape, "uint8")
     try:
         while True:
-            state.channel.write(source, state.kept[name], notify=1).wait()
+            state.channel.write(source, state.kept[name], notify=int(name.split()[1])).wait()
     except fw.Error as error:
         return type(error).__name__
 
@@ -268,7 +268,9 @@ def test_closing_reports_a_peer_that_stopped_in_the_middle_of_a_write(
         inbox = link.channel.publish(name, link.channel.allocate(size))
         link.peer.run(_lookup, name)
         link.peer.start(_write_until_refused, name)
-        link.channel.wait_notification(20)
+        # Those of the attempts before may still wait here.
+        while link.channel.wait_notification(20).tag != attempt:
+            pass
         with link.peer.stopped():
             try:
                 inbox.close(timeout=0.3)

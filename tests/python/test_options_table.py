@@ -38,7 +38,7 @@ INTERNAL = {
     "FARWRITE_SOURCE_DIR",  # a macro of tests/fault
     "FARWRITE_UNITY",  # of CMake
     "FARWRITE_ZIG_TARGET",  # of CMake, for `make wheels`
-    "FARWRITE_ZIG_CC",
+    "FARWRITE_ZIG_CC",  # of CMake, for tools/run_aarch64_tests.py
     "FARWRITE_ZIG_CXX",  # of CMake, for `make wheels`
     "FARWRITE_ZIG",  # of CMake, for `make wheels`
     "FARWRITE_STUB",  # of CMake, for `make wheels`
