@@ -96,9 +96,8 @@ Status DeviceState::stop(core::Deadline deadline) {
   Status running, silent;  // the first of each
   std::vector<std::shared_ptr<ChannelState>> channels = this->channels();
   // Those that may not settle last, so that they take no time from the others.
-  std::stable_partition(channels.begin(), channels.end(), [](const auto& channel) {
-    return channel->peer_state() != PeerState::kSilent;
-  });
+  std::partition(channels.begin(), channels.end(),
+                 [](const auto& channel) { return channel->peer_state() != PeerState::kSilent; });
   for (const auto& channel : channels) {
     const Status closed = channel->close(deadline.remaining());
     Status& kind = closed.code() == StatusCode::kDeadlineExceeded ? running : silent;
