@@ -74,7 +74,9 @@ Result<std::shared_ptr<SenderState>> SenderState::open(const Device& device, con
     Engine& engine = self->port_->engine();
     const Status opened =
         engine.open_slots(self->key_, deadline, self->edge_->record.lane, &self->requests_);
-    if (!opened.ok() && opened.code() != StatusCode::kNotFound) return opened;
+    const bool gone = opened.code() == StatusCode::kNotFound ||
+                      opened.code() == StatusCode::kFailedPrecondition;  // at the fabric
+    if (!opened.ok() && !gone) return opened;
     {
       const core::Lock lock(self->port_->mutex());
       if (opened.ok() && !self->edge_->closed) return self;
