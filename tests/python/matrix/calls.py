@@ -287,6 +287,7 @@ ROWS: dict[str, dict[str, Row]] = {
         "version": peer(stopped=ONE_SIDED),
         "chunk_versions": peer(stopped=ONE_SIDED),
         "layout": fact(),
+        "place": fact(),
         "native": fact(),
         "read": peer(stopped=ONE_SIDED),
         "read_with_version": peer(stopped=ONE_SIDED),
