@@ -24,7 +24,7 @@ TARGET = f"aarch64-linux-gnu.{GLIBC[0]}.{GLIBC[1]}"
 EMULATOR = "usr/bin/qemu-aarch64-static"
 SUITE = "farwrite_unit_tests"
 BEYOND_THE_EMULATOR = (
-    # They start a new process of the program, which dies: `clone` with a stack of its own.
+    # They start the program again in a child that dies; googletest gives clone() a new stack.
     *("LogDeathTest.*", "CopyKernelsDeathTest.*", "MutexDeathTest.*"),
     # It takes madvise() for advice that may be ignored.
     *("Segment.PrefaultBacksEveryPage", "Segment.IsNotMappedInAChildThatRanNoForkHandlers"),

@@ -49,7 +49,8 @@ typedef struct fw_tensor_handlers {
 } fw_tensor_handlers;
 
 /// Serves the channel with an engine, instead of fw_channel_serve(), and before named edges or
-/// streams have it: of these four a channel has one. Tags of messages have 24 bits then. A peer
+/// streams have it: of these four a channel has one. kAlreadyExists if it has streams or an open
+/// edge. Tags of messages have 24 bits then. A peer
 /// that breaks the engine's protocol loses the channel: `on_end` gives the reason. All handlers are
 /// required.
 FW_API fw_status* fw_channel_serve_tensors(fw_channel* channel, const fw_tensor_handlers* handlers,

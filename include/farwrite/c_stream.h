@@ -56,7 +56,8 @@ typedef void (*fw_on_read)(void* context, const fw_status* status, const fw_slic
 // --- All streams of a channel.
 
 /// Takes the notifications of the channel over. The channel's handle stays the caller's, who closes
-/// it; that ends the streams. kInvalidArgument on a channel with the engine of c_slots.h.
+/// it; that ends the streams. kInvalidArgument on a channel with the engine of c_slots.h;
+/// kAlreadyExists if the channel has streams, or an edge of tensors is open.
 /// @param device the device of the channel
 /// @param options NULL: the defaults
 FW_API fw_status* fw_streams_create(fw_device* device, fw_channel* channel,

@@ -118,8 +118,9 @@ class Stream {
 class Streams {
  public:
   /// Takes the channel over: nothing else gets its notifications and its end any more.
-  /// kInvalidArgument for options that cannot work; kResourceExhausted without another thread,
-  /// which maps what the peer lends.
+  /// kInvalidArgument for options that cannot work; kAlreadyExists if the channel has streams, or
+  /// an edge of tensors is open; kResourceExhausted without another thread, which maps what the
+  /// peer lends.
   static Result<Streams> create(Device device, Channel channel, const Options& options = {});
 
   Streams() = default;

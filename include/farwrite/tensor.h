@@ -202,6 +202,7 @@ class TensorReceiver {
  public:
   /// Allocates the slots and announces the edge. Does not wait for the sender. kAlreadyExists while
   /// another receiver of this side has `name` (at most kMaxNameBytes) on this channel.
+  /// kFailedPrecondition if the channel has streams.
   static Result<TensorReceiver> open(const Channel& channel, std::string_view name,
                                      const ReceiverOptions& options);
 
@@ -258,6 +259,7 @@ class TensorSender {
  public:
   /// Waits for the peer's receiver of that name, also for one that is opened again. After `timeout`
   /// kDeadlineExceeded, or kAlreadyExists if the edge has, or had, another sender.
+  /// kFailedPrecondition if the channel has streams.
   /// @param device the device that the channel belongs to
   static Result<TensorSender> open(const Device& device, const Channel& channel,
                                    std::string_view name,

@@ -439,6 +439,17 @@ TEST_F(CArguments, NothingIsASizeLikeAnother) {
   EXPECT_EQ(channel, untouched<fw_channel>());
 }
 
+// A second handle does not know what the first one serves.
+TEST_F(CArguments, AnEngineTakesNoChannelThatHasStreams) {
+  fw_channel* const same = fw_channel_share(plain_);
+  fw_streams* streams = nullptr;
+  require(fw_streams_create(near_, plain_, nullptr, &streams));
+  EXPECT_EQ(name(fw_channel_serve_tensors(same, &handlers_, nullptr)), "kAlreadyExists");
+  fw_streams_release(streams);
+  EXPECT_EQ(name(fw_channel_serve_tensors(same, &handlers_, nullptr)), "kOk");
+  fw_channel_release(same);
+}
+
 TEST_F(CArguments, FieldsOfALaterVersionAreRefusedUnlessTheyAreZero) {
   struct {
     fw_device_options known;

@@ -297,7 +297,7 @@ TEST_F(WrongListener, ThatSaysNothingIsNamedAfterTheHandshakeTimeout) {
                  {"connect", "did not answer", "another program"});
 }
 
-// A connect() under way, and the end of its own device.
+// What ends a connect() whose own device closes.
 class Unanswered : public Handshake {
  protected:
   void expect_that_close_ends_a_connect(const Endpoint& peer) {

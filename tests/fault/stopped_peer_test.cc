@@ -163,7 +163,7 @@ TEST_F(StoppedPeer, InAWriteMakesClosingTheChannelReportSilence) {
                {"shm", "quarantined"});
 }
 
-// The peer uses up the caller's time, and the steps behind it need some, too.
+// The wait for the peer uses up the caller's time, and the steps of the close behind it need time.
 TEST_F(StoppedPeer, InAWriteIsReportedByTheDevicesCloseWhichEndsAllTheSame) {
   stop_in_a_write();
   const Endpoint listen = device_.endpoint();

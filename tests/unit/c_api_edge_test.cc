@@ -403,6 +403,13 @@ TEST_F(CAbiEdgeArguments, AnEarlierProgramGivesFewerOptions) {
   ASSERT_EQ(code(fw_receiver_open(far_.channel, "another", &options, &receiver)), "kOk");
   EXPECT_EQ(stats_of(receiver).grants, 0u) << "a dynamic edge has no slots";
   EXPECT_EQ(code(finish(receiver, kHang)), "kOk");
+  struct {
+    fw_receiver_options known;
+    std::uint64_t more;
+  } later = {options_of_kind(FW_EDGE_STATIC), 0};
+  later.known.struct_size = sizeof(later);
+  ASSERT_EQ(code(fw_receiver_open(far_.channel, "later", &later.known, &receiver)), "kOk");
+  EXPECT_EQ(code(finish(receiver, kHang)), "kOk");
 }
 
 TEST_F(CAbiEdgeArguments, FillsNoMoreOfAStructThanItsSize) {

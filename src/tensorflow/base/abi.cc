@@ -72,7 +72,7 @@ absl::Status check_abi() {
     return absl::FailedPreconditionError(
         c_abi_mismatch(file_of(&check_abi), FW_ABI_VERSION, loaded));
   }
-  // A TensorFlow that is not a release of its own may have more behind a plus sign.
+  // The version of a build that is no release may go on behind a plus sign.
   const std::string version = TF_Version();
   if (version.substr(0, version.find('+')) != FARWRITE_TENSORFLOW_VERSION) {
     return absl::FailedPreconditionError(

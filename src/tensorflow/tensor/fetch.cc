@@ -29,13 +29,13 @@ void* make_room(ArrivedTensor& arrival, tf::Allocator* allocator) {
 }
 
 // Owns the destination until no byte moves any more.
-using Arrival = std::shared_ptr<ArrivedTensor>;
+using SharedArrival = std::shared_ptr<ArrivedTensor>;
 
-Arrival shared(ArrivedTensor arrival) {
+SharedArrival shared(ArrivedTensor arrival) {
   return std::make_shared<ArrivedTensor>(std::move(arrival));
 }
 
-void read(const Arrival& arrival, void* destination, Fetched fetched) {
+void read(const SharedArrival& arrival, void* destination, Fetched fetched) {
   RemoteBytes lent = std::move(arrival->lent);
   std::move(lent).read(destination, [arrival, fetched = std::move(fetched)](absl::Status status) {
     if (status.ok()) {
@@ -50,7 +50,7 @@ void read(const Arrival& arrival, void* destination, Fetched fetched) {
 }  // namespace
 
 void fetch(ArrivedTensor taken, tf::Allocator* allocator, Fetched fetched) {
-  const Arrival arrival = shared(std::move(taken));
+  const SharedArrival arrival = shared(std::move(taken));
   void* const destination = make_room(*arrival, allocator);
   if (destination == nullptr) {
     arrival->lent = RemoteBytes();
@@ -64,7 +64,7 @@ void fetch(ArrivedTensor taken, tf::Allocator* allocator, Fetched fetched) {
 }
 
 void fetch_into(ArrivedTensor taken, const tf::Tensor& destination, Fetched fetched) {
-  const Arrival arrival = shared(std::move(taken));
+  const SharedArrival arrival = shared(std::move(taken));
   arrival->tensor = destination;
   read(arrival, arrival->tensor.data(), std::move(fetched));
 }

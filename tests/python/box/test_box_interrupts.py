@@ -66,7 +66,7 @@ def test_a_handler_may_wait_itself() -> None:
     assert (ended.stdout, ended.stderr) == ("DeadlineExceeded\n" * 3 + "interrupted\n1\n", "")
 
 
-STOPPED_SERVER = """
+A_SERVER = """
     import os, signal, subprocess, sys, time
     import farwrite as fw
 
@@ -77,7 +77,9 @@ STOPPED_SERVER = """
         sys.stdin.read()
     '''
     command = [sys.executable, "-c", serve]
-    with subprocess.Popen(command, stdin=-1, stdout=-1, text=True) as server:
+    with subprocess.Popen(command, stdin=-1, stdout=-1, text=True) as server:"""
+
+STOPPED_SERVER = """
         with fw.box.connect(server.stdout.readline().strip()) as box:
 
             def go_on(*_):
@@ -98,22 +100,11 @@ STOPPED_SERVER = """
 
 
 def test_an_interrupted_creation_leaves_no_segment() -> None:
-    ended = run_python("-c", textwrap.dedent(STOPPED_SERVER), seconds=60)
+    ended = run_python("-c", textwrap.dedent(A_SERVER + STOPPED_SERVER), seconds=60)
     assert (ended.stdout, ended.stderr) == ("interrupted\n1\n", "")
 
 
 SILENT_SERVER = """
-    import os, signal, subprocess, sys, time
-    import farwrite as fw
-
-    serve = '''
-    import sys, farwrite as fw
-    with fw.box.serve(memory="8M", pool="2M") as server:
-        print(server.endpoint, flush=True)
-        sys.stdin.read()
-    '''
-    command = [sys.executable, "-c", serve]
-    with subprocess.Popen(command, stdin=-1, stdout=-1, text=True) as server:
         endpoint = server.stdout.readline().strip()
         with fw.box.connect(endpoint, fabrics=["tcp"]) as box:
             segment, event = box.create("w", 4, "float32"), box.event("news")
@@ -140,5 +131,5 @@ SILENT_SERVER = """
 
 
 def test_a_signal_ends_each_call_that_waits_for_a_stopped_server() -> None:
-    ended = run_python("-c", textwrap.dedent(SILENT_SERVER), seconds=300)
+    ended = run_python("-c", textwrap.dedent(A_SERVER + SILENT_SERVER), seconds=300)
     assert (ended.stdout, ended.stderr) == ("interrupted\n" * 5 + "True\n", "")

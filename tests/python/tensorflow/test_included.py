@@ -38,7 +38,7 @@ def test_each_component_of_tensorflow_that_the_plug_in_includes_is_known() -> No
 
 @pytest.fixture
 def tensorflow(tmp_path: Path) -> Path:
-    """A package of TensorFlow whose headers are those of Eigen and one of its own."""
+    """A package of TensorFlow that has one of TensorFlow's own headers, and some of Eigen's."""
     include = tmp_path / "include"
     (include / "Eigen").mkdir(parents=True)
     (include / "tensorflow").mkdir()
