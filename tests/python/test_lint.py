@@ -282,3 +282,14 @@ def test_wordings_are_found_in_prose_alone(
 
 def test_each_wording_has_advice() -> None:
     assert all(each.instead for each in check_wording.wordings())
+
+
+def test_processes_are_stopped_in_one_place_that_waits_until_they_stand() -> None:
+    root = Path(__file__).parents[2]
+    senders = [
+        f"{file.relative_to(root)}:{number}"
+        for file in sorted((root / "tests/python").rglob("*.py"))
+        for number, line in enumerate(file.read_text().splitlines(), 1)
+        if re.search(r"\(.*signal\.SIGSTOP\)", line)
+    ]
+    assert len(senders) == 1 and senders[0].startswith("tests/python/processes.py:"), senders

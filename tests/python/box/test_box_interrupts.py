@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import textwrap
 
 from warm_python import run_python
@@ -18,8 +21,8 @@ PROGRAM = """
             lambda: box.attach("nothing", timeout=None),
             lambda: box.event("epoch").wait(),
         ):
-            threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
             try:
+                threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
                 call()
             except KeyboardInterrupt:
                 print("interrupted")
@@ -52,8 +55,8 @@ HANDLERS = """
             raise InterruptedError
 
         signal.signal(signal.SIGINT, wait)
-        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
         try:
+            threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
             box.attach("nothing", timeout=None)
         except InterruptedError:
             print("interrupted")
@@ -69,6 +72,7 @@ def test_a_handler_may_wait_itself() -> None:
 A_SERVER = """
     import os, signal, subprocess, sys, time
     import farwrite as fw
+    from processes import stop
 
     serve = '''
     import sys, farwrite as fw
@@ -79,6 +83,13 @@ A_SERVER = """
     command = [sys.executable, "-c", serve]
     with subprocess.Popen(command, stdin=-1, stdout=-1, text=True) as server:"""
 
+
+def beside_a_server(program: str) -> subprocess.CompletedProcess[str]:
+    """Run the program with the process of a box as `server`."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return run_python("-c", textwrap.dedent(A_SERVER + program), environment=environment)
+
+
 STOPPED_SERVER = """
         with fw.box.connect(server.stdout.readline().strip()) as box:
 
@@ -88,9 +99,9 @@ STOPPED_SERVER = """
                 raise InterruptedError
 
             signal.signal(signal.SIGALRM, go_on)
-            server.send_signal(signal.SIGSTOP)
-            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            stop(server.pid)
             try:
+                signal.setitimer(signal.ITIMER_REAL, 0.2)
                 box.create("w", 4, "float32")
             except InterruptedError:
                 print("interrupted")
@@ -100,7 +111,7 @@ STOPPED_SERVER = """
 
 
 def test_an_interrupted_creation_leaves_no_segment() -> None:
-    ended = run_python("-c", textwrap.dedent(A_SERVER + STOPPED_SERVER), seconds=60)
+    ended = beside_a_server(STOPPED_SERVER)
     assert (ended.stdout, ended.stderr) == ("interrupted\n1\n", "")
 
 
@@ -109,8 +120,7 @@ SILENT_SERVER = """
         with fw.box.connect(endpoint, fabrics=["tcp"]) as box:
             segment, event = box.create("w", 4, "float32"), box.event("news")
             signal.signal(signal.SIGALRM, signal.default_int_handler)
-            server.send_signal(signal.SIGSTOP)
-            os.waitpid(server.pid, os.WUNTRACED)
+            stop(server.pid)
             began = time.monotonic()
             for call in (
                 segment.free,
@@ -131,5 +141,5 @@ SILENT_SERVER = """
 
 
 def test_a_signal_ends_each_call_that_waits_for_a_stopped_server() -> None:
-    ended = run_python("-c", textwrap.dedent(A_SERVER + SILENT_SERVER), seconds=300)
+    ended = beside_a_server(SILENT_SERVER)
     assert (ended.stdout, ended.stderr) == ("interrupted\n" * 5 + "True\n", "")

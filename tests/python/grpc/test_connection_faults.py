@@ -65,7 +65,7 @@ def test_a_call_outlasts_a_stop_of_its_server(tmp_path: Path) -> None:
         pair.listening(server)
         with pair.client("outlast_a_stop") as client:
             client.wait_for("now: stop the server and continue it")
-            server.send(signal.SIGSTOP)
+            server.stop()
             time.sleep(STOPPED_SECONDS)
             server.send(signal.SIGCONT)
             pair.finish(client)

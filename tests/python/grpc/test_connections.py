@@ -63,7 +63,7 @@ def test_keepalive_ends_a_call_to_a_stopped_server(transport: Transport, tmp_pat
         pair.listening(server)
         with pair.client("keep_alive") as client:
             client.wait_for("now: stop the server")
-            server.send(signal.SIGSTOP)
+            server.stop()
             pair.finish(client)
         server.send(signal.SIGCONT)
         pair.interrupt(server)
