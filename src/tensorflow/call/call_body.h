@@ -36,9 +36,10 @@ bool may_be_sent(const google::protobuf::Message& message);
 
 // Sends the message with the body: inside, or lent from registered memory. Fails without harm:
 // kResourceExhausted if registered memory has no room, else because the peer has gone or what it
-// has not taken fills the queue.
+// has not taken fills the queue. `written` is called once the body has been written, and is needed
+// no more, before anything is sent; if it returns false nothing is, and the result is kAborted.
 absl::Status send_call(PeerProcess& peer, fw_device* device, CallMessage message,
-                       const CallBody& body);
+                       const CallBody& body, const std::function<bool()>& written = {});
 // For what a caller waits for: tries again until it has been sent or the peer has ended. An answer
 // for which there is no room for a while becomes an error.
 void send_surely(std::shared_ptr<PeerProcess> peer, fw_device* device, CallMessage message,

@@ -8,22 +8,30 @@
 
 namespace farwrite::plugin {
 
-bool CallClient::begin(Call call, const CallBody& body) {
+bool CallClient::begin(Call call, const CallBody& body, const std::function<bool()>& written) {
   const auto begun = std::make_shared<PendingCall>(std::move(call));
+  const Number number = last_.fetch_add(1) + 1;
   CallMessage message;
+  message.call = number;
   message.method = begun->method;
   message.server = begun->server;
   message.stream = begun->stream;
   message.position = begun->position;
-  {
+  bool dropped = false;
+  bool registered = false;
+  const absl::Status sent = send_call(*begun->peer, device_, message, body, [&] {
+    if (written && !written()) {
+      dropped = true;
+      return false;
+    }
     const core::Lock lock(mutex_);
-    message.call = ++last_;
-    calls_.emplace(message.call, begun);
-    if (begun->numbered) begun->numbered(message.call);
-  }
-  const Number number = message.call;
-  const absl::Status sent = send_call(*begun->peer, device_, message, body);
-  if (!sent.ok()) return take(number) == nullptr;  // has it ended meanwhile?
+    calls_.emplace(number, begun);
+    if (begun->numbered) begun->numbered(number);
+    registered = true;
+    return true;
+  });
+  if (dropped) return true;
+  if (!sent.ok()) return registered && take(number) == nullptr;  // has it ended meanwhile?
   // The peer may have ended before it could be known that a caller waits, and the call may have
   // been cancelled before the peer knew of it.
   if (begun->peer->ended()) {

@@ -35,8 +35,11 @@ class CallClient {
     std::function<void(absl::Status, std::shared_ptr<const ArrivedCall>)> done;
   };
 
-  // Begins the call. False: nothing was sent, and nothing will be; `done` was not called.
-  bool begin(Call call, const CallBody& body);
+  // Begins the call. False: nothing was sent, and nothing will be; `done` was not called. Nothing
+  // ends the call before the body has been written: `done` may free what it is written from. Then
+  // `written` is called, under no lock; if it returns false the call is dropped, `done` included,
+  // and this returns true.
+  bool begin(Call call, const CallBody& body, const std::function<bool()>& written = {});
   // Ends the call here at once, and tells the peer. No effect if it has ended.
   void cancel(Number number, const absl::Status& why);
   // Drops what the peer has not begun of a stream; its calls are answered nevertheless.
@@ -61,8 +64,8 @@ class CallClient {
   static void end_soon(CallRef call, absl::Status status);
 
   fw_device* const device_;
+  std::atomic<Number> last_{0};
   core::Mutex mutex_{core::LockRank::kProgram, 1};
-  Number last_ FW_GUARDED_BY(mutex_) = 0;
   std::unordered_map<Number, CallRef> calls_ FW_GUARDED_BY(mutex_);
 };
 

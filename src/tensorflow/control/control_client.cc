@@ -8,7 +8,8 @@
 
 namespace farwrite::plugin {
 
-bool ControlClient::begin(const ControlCall& call, const google::protobuf::Message& request) {
+bool ControlClient::begin(const ControlCall& call, const google::protobuf::Message& request,
+                          const std::function<bool()>& written) {
   const bool has_deadline = call.options != nullptr && call.options->GetTimeout() > 0;
   if (has_deadline || !may_be_sent(request)) return false;
   CallClient::Call begun;
@@ -37,7 +38,7 @@ bool ControlClient::begin(const ControlCall& call, const google::protobuf::Messa
     if (absl::IsCancelled(status)) status = tsl::StatusGroup::MakeDerived(status);
     call.done(called_error(call.task, status));
   };
-  if (calls_.begin(std::move(begun), CallBody::of(request))) return true;
+  if (calls_.begin(std::move(begun), CallBody::of(request), written)) return true;
   if (call.options != nullptr) call.options->ClearCancelCallback();
   return false;
 }

@@ -33,8 +33,9 @@ class ControlClient {
   };
 
   // Begins the call. False, also for a call with a deadline or of more than 2 GB: nothing was sent,
-  // and nothing will be.
-  bool begin(const ControlCall& call, const google::protobuf::Message& request);
+  // and nothing will be. `request` may go at `done`; `written` as in CallClient::begin().
+  bool begin(const ControlCall& call, const google::protobuf::Message& request,
+             const std::function<bool()>& written = {});
 
   // Drops what the peer has not begun of a stream; its calls are answered nevertheless.
   void end_stream(std::shared_ptr<PeerProcess> peer, std::uint64_t stream) {

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "base/remote_error.h"
@@ -144,27 +145,45 @@ bool EnqueueStream::post(const tf::eager::EnqueueRequest& request, EnqueuedReque
   call.done = [self = shared_from_this(), key, response](const absl::Status& status) {
     self->answered(key, status, *response);
   };
-  // Its own copy, since end() may take the request.
-  const std::shared_ptr<const tf::eager::EnqueueRequest> held = std::move(sent.held);
-  under_way_.emplace(key, std::move(sent));
-  std::unique_ptr<tf::eager::EnqueueRequest> copy;
+  // Whatever ends a request that is under way may free it, so it is not before it was written.
+  std::optional<absl::Status> over;
+  bool is_under_way = false;
+  const auto written = [&] {
+    const core::Lock lock(mutex_);
+    if (number_ != key.first) {
+      over = ended_with_;
+      return false;
+    }
+    under_way_.emplace(key, std::move(sent));
+    is_under_way = true;
+    return true;
+  };
   {
     const core::Unlock unlocked(mutex_);
-    const tf::eager::EnqueueRequest& asked = held != nullptr ? *held : request;
-    if (cluster_->client().begin(call, asked)) return true;
-    copy = std::make_unique<tf::eager::EnqueueRequest>(asked);
+    if (cluster_->client().begin(call, request, written)) {
+      if (over.has_value()) sent.done(*over);
+      return true;
+    }
   }
-  const auto found = under_way_.find(key);
-  if (found == under_way_.end()) return true;  // it has been ended
-  EnqueuedRequest again = std::move(found->second);
-  under_way_.erase(found);
-  again.held = std::move(copy);
-  waiting_.push_front(std::move(again));
+  if (is_under_way) {
+    const auto found = under_way_.find(key);
+    if (found == under_way_.end()) return true;  // it has been ended
+    sent = std::move(found->second);
+    under_way_.erase(found);
+  } else if (number_ != key.first) {
+    const absl::Status why = ended_with_;
+    const core::Unlock unlocked(mutex_);
+    sent.done(why);
+    return true;
+  }
+  if (sent.held == nullptr) sent.held = std::make_unique<tf::eager::EnqueueRequest>(request);
+  waiting_.push_front(std::move(sent));
   --next_;
   if (call.peer->ended()) {
-    std::vector<EnqueuedRequest> over = end(key);
+    const absl::Status gone = called_error(task_, call.peer->gone());
+    std::vector<EnqueuedRequest> ended = end(key, gone);
     const core::Unlock unlocked(mutex_);
-    tell(std::move(over), called_error(task_, call.peer->gone()));
+    tell(std::move(ended), gone);
   }
   return false;
 }
@@ -175,7 +194,7 @@ void EnqueueStream::answered(Key key, const absl::Status& status,
     std::vector<EnqueuedRequest> over;
     {
       const core::Lock lock(mutex_);
-      over = end(key);
+      over = end(key, status);
     }
     return tell(std::move(over), status);
   }
@@ -195,7 +214,7 @@ void EnqueueStream::answered(Key key, const absl::Status& status,
   if (goes_on) WorkQueue::of_process().submit([self = shared_from_this()] { self->go_on(); });
 }
 
-std::vector<EnqueueStream::EnqueuedRequest> EnqueueStream::end(Key from) {
+std::vector<EnqueueStream::EnqueuedRequest> EnqueueStream::end(Key from, const absl::Status& why) {
   std::vector<EnqueuedRequest> over;
   const bool current = from.first == number_;
   const auto first = under_way_.lower_bound(from);
@@ -207,6 +226,7 @@ std::vector<EnqueueStream::EnqueuedRequest> EnqueueStream::end(Key from) {
     waiting_.clear();
     if (number_ != 0) ended_.emplace_back(std::move(callee_.peer), number_);
     number_ = 0;
+    ended_with_ = why;
     callee_ = {};
     way_ = Carrier::kUndecided;
     if (!std::exchange(posting_, true)) {
@@ -225,7 +245,7 @@ void EnqueueStream::close() {
   {
     const core::Lock lock(mutex_);
     closed_ = true;
-    if (way_ != Carrier::kGrpc) over = end({number_, 0});
+    if (way_ != Carrier::kGrpc) over = end({number_, 0}, closed());
   }
   tell(std::move(over), closed());
 }

@@ -68,8 +68,8 @@ class EnqueueStream : public std::enable_shared_from_this<EnqueueStream> {
       FW_REQUIRES(mutex_);
   void answered(Key key, const absl::Status& status, tensorflow::eager::EnqueueResponse& response);
   // Ends the stream of this key, from there on, and what waits; of an earlier stream this request.
-  // Returns what is over, for tell() without the lock.
-  std::vector<EnqueuedRequest> end(Key from) FW_REQUIRES(mutex_);
+  // Returns what is over, for tell() without the lock. post() tells what it has not yet written.
+  std::vector<EnqueuedRequest> end(Key from, const absl::Status& why) FW_REQUIRES(mutex_);
   static void tell(std::vector<EnqueuedRequest> over, const absl::Status& status);
 
   const std::shared_ptr<const ControlCluster> cluster_;
@@ -78,7 +78,8 @@ class EnqueueStream : public std::enable_shared_from_this<EnqueueStream> {
   core::Mutex mutex_{core::LockRank::kProgram, 2};
   Carrier way_ FW_GUARDED_BY(mutex_) = Carrier::kUndecided;
   Callee callee_ FW_GUARDED_BY(mutex_);
-  Number number_ FW_GUARDED_BY(mutex_) = 0;  // of the stream over Farwrite; 0: none
+  Number number_ FW_GUARDED_BY(mutex_) = 0;        // of the stream over Farwrite; 0: none
+  absl::Status ended_with_ FW_GUARDED_BY(mutex_);  // the stream before
   Position next_ FW_GUARDED_BY(mutex_) = 0;
   std::map<Key, EnqueuedRequest> under_way_ FW_GUARDED_BY(mutex_);  // over Farwrite
   std::deque<EnqueuedRequest> waiting_ FW_GUARDED_BY(mutex_);

@@ -74,6 +74,21 @@ def failing_operation():
     return results
 
 
+def large_behind_an_error():
+    """The error of an operation ends what is being sent behind it."""
+
+    def run(side):
+        with tf.device(A):
+            slow = tf.linalg.matmul(tf.ones([side, side]), tf.ones([side, side]))
+            wrong = tf.reshape(slow, [4])
+            for _ in range(6):
+                # An attribute is part of the request.
+                tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[], shared_name="n" * (8 << 20))
+        wrong.numpy()
+
+    return sorted({kind_of_error(lambda side=side: run(side)) for side in range(100, 1100, 50)})
+
+
 def function_over_two_tasks():
     @tf.function
     def step(value):
@@ -118,6 +133,7 @@ def main():
             chain,
             large_before_small,
             failing_operation,
+            large_behind_an_error,
             function_over_two_tasks,
             cancelled_function,
         )
