@@ -110,12 +110,16 @@ Result<double> StreamProbe::message(std::uint64_t bytes) {
   return answered(number, begin, link_->channel().send({message.data(), message.size()}));
 }
 
-Result<double> StreamProbe::lent(ByteView memory, std::uint64_t chunk) {
+Result<double> StreamProbe::lent(const StreamLink::StreamBuffer& buffer, std::uint64_t bytes,
+                                 std::uint64_t chunk) {
   const std::uint64_t number = next_number();
   const std::vector<std::byte> head =
       StreamFrame{.kind = FrameKind::kProbe, .stream = chunk, .value = number}.head();
   const Clock::time_point begin = Clock::now();
-  return answered(number, begin, link_->channel().lend({head.data(), head.size()}, memory, [] {}));
+  const ByteView memory(buffer.data, static_cast<std::size_t>(bytes));
+  return answered(
+      number, begin,
+      link_->channel().lend({head.data(), head.size()}, memory, [owner = buffer.owner] {}));
 }
 
 Result<double> StreamProbe::best(const std::function<Result<double>()>& measure,
@@ -141,7 +145,7 @@ Status StreamProbe::tune(Options& options, std::chrono::nanoseconds time) {
                          "no memory is left to lend", "raise send_limit");
   }
   // The first view of the memory, which is not measured.
-  if (const auto first = lent({memory.data, kLeastSize}, kLeastSize); !first.ok()) {
+  if (const auto first = lent(memory, kLeastSize, kLeastSize); !first.ok()) {
     return first.status();
   }
   options.lend_from = most + 1;
@@ -149,8 +153,7 @@ Status StreamProbe::tune(Options& options, std::chrono::nanoseconds time) {
     if (Clock::now() >= end) break;
     const Result<double> in_message = best([&] { return message(size); }, end);
     if (!in_message.ok()) return in_message.status();
-    const Result<double> by_lending =
-        best([&] { return lent({memory.data, static_cast<std::size_t>(size)}, size); }, end);
+    const Result<double> by_lending = best([&] { return lent(memory, size, size); }, end);
     if (!by_lending.ok()) return by_lending.status();
     if (by_lending.value() <= in_message.value()) {
       options.lend_from = size;
@@ -161,7 +164,7 @@ Status StreamProbe::tune(Options& options, std::chrono::nanoseconds time) {
   std::vector<std::pair<std::uint64_t, double>> chunks;
   for (std::uint64_t chunk = kLeastChunk; chunk <= kChunkProbe; chunk *= 4) {
     if (!chunks.empty() && Clock::now() >= end) break;
-    const Result<double> took = best([&] { return lent({memory.data, kChunkProbe}, chunk); }, end);
+    const Result<double> took = best([&] { return lent(memory, kChunkProbe, chunk); }, end);
     if (!took.ok()) return took.status();
     chunks.emplace_back(chunk, took.value());
   }

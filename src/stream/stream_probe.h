@@ -32,7 +32,9 @@ class StreamProbe {
   // Seconds of one round trip with `bytes` in a message.
   Result<double> message(std::uint64_t bytes);
   // The same with lent memory, which the peer reads in pieces of `chunk` if it cannot map it.
-  Result<double> lent(ByteView memory, std::uint64_t chunk);
+  // The lease keeps the buffer, however late it returns.
+  Result<double> lent(const StreamLink::StreamBuffer& buffer, std::uint64_t bytes,
+                      std::uint64_t chunk);
   Result<double> best(const std::function<Result<double>()>& measure, Clock::time_point end);
   Result<double> answered(std::uint64_t number, Clock::time_point begin, const Completion& sent);
   std::uint64_t next_number();

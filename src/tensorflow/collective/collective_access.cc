@@ -147,8 +147,9 @@ void CollectiveAccess::RecvFromPeer(const std::string& peer_device, const std::s
   const auto receive = std::make_shared<CollectiveReceive>(&abortion_cancel_mgr_, cancellation,
                                                            done, std::move(incoming));
   const std::shared_ptr<Route> route = route_to(peer_task);
-  receive->watch();
-  receive->begin(route, expected, first_from(peer_task));
+  const bool first = first_from(peer_task);
+  receive->watch();  // from here on the receive may end, and this object with its step
+  receive->begin(route, expected, first);
 }
 
 void CollectiveAccess::StartAbort(const absl::Status& status) {

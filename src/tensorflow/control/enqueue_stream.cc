@@ -45,11 +45,11 @@ void EnqueueStream::send(const tf::eager::EnqueueRequest& request,
   sent.response = response;
   sent.done = std::move(done);
   core::Lock lock(mutex_);
-  if (closed_) {
+  const auto refuse = [&] {
     lock.unlock();
-    sent.done(closed());
-    return;
-  }
+    tell(std::move(sent), closed());
+  };
+  if (closed_) return refuse();
   if (!posting_ && waiting_.empty() && may_post()) {
     posting_ = true;
     const bool posted = post(request, std::move(sent));
@@ -64,6 +64,7 @@ void EnqueueStream::send(const tf::eager::EnqueueRequest& request,
   lock.unlock();
   sent.held = std::make_unique<tf::eager::EnqueueRequest>(request);
   lock.lock();
+  if (closed_) return refuse();
   waiting_.push_back(std::move(sent));
   if (std::exchange(posting_, true)) return;
   lock.unlock();
@@ -161,7 +162,7 @@ bool EnqueueStream::post(const tf::eager::EnqueueRequest& request, EnqueuedReque
   {
     const core::Unlock unlocked(mutex_);
     if (cluster_->client().begin(call, request, written)) {
-      if (over.has_value()) sent.done(*over);
+      if (over.has_value()) tell(std::move(sent), *over);
       return true;
     }
   }
@@ -170,13 +171,17 @@ bool EnqueueStream::post(const tf::eager::EnqueueRequest& request, EnqueuedReque
     if (found == under_way_.end()) return true;  // it has been ended
     sent = std::move(found->second);
     under_way_.erase(found);
-  } else if (number_ != key.first) {
+  }
+  if (sent.held == nullptr) {
+    const core::Unlock unlocked(mutex_);
+    sent.held = std::make_unique<tf::eager::EnqueueRequest>(request);
+  }
+  if (number_ != key.first) {
     const absl::Status why = ended_with_;
     const core::Unlock unlocked(mutex_);
-    sent.done(why);
+    tell(std::move(sent), why);
     return true;
   }
-  if (sent.held == nullptr) sent.held = std::make_unique<tf::eager::EnqueueRequest>(request);
   waiting_.push_front(std::move(sent));
   --next_;
   if (call.peer->ended()) {
@@ -235,6 +240,8 @@ std::vector<EnqueueStream::EnqueuedRequest> EnqueueStream::end(Key from, const a
   }
   return over;
 }
+
+void EnqueueStream::tell(EnqueuedRequest over, const absl::Status& status) { over.done(status); }
 
 void EnqueueStream::tell(std::vector<EnqueuedRequest> over, const absl::Status& status) {
   for (const EnqueuedRequest& request : over) request.done(status);

@@ -70,6 +70,8 @@ class EnqueueStream : public std::enable_shared_from_this<EnqueueStream> {
   // Ends the stream of this key, from there on, and what waits; of an earlier stream this request.
   // Returns what is over, for tell() without the lock. post() tells what it has not yet written.
   std::vector<EnqueuedRequest> end(Key from, const absl::Status& why) FW_REQUIRES(mutex_);
+  // Without the lock: what `done` keeps goes as well.
+  static void tell(EnqueuedRequest over, const absl::Status& status);
   static void tell(std::vector<EnqueuedRequest> over, const absl::Status& status);
 
   const std::shared_ptr<const ControlCluster> cluster_;

@@ -133,8 +133,9 @@ void ReceiveCall::pull() {
       arrival.tensor = tensor;
       self->settle(status, std::move(arrival));
     };
-    pull = pull_ = std::make_shared<Pull>(cache_, device_, args_.alloc_attrs, rendezvous_->step_id_,
-                                          key_, answered);
+    // Not the session's own device: the answer may come after the session has gone.
+    pull = pull_ = std::make_shared<Pull>(cache_, device_->UnderlyingDevice(), args_.alloc_attrs,
+                                          rendezvous_->step_id_, key_, answered);
   }
   count(stats().pulls_received);
   pull->begin();
