@@ -4,9 +4,11 @@
 #include <atomic>
 #include <chrono>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "box/held_lease.h"
+#include "box/ordered_reads.h"
 #include "core/cpu_relax.h"
 #include "core/unchecked_reads.h"
 #include "memory/copy.h"
@@ -28,6 +30,9 @@ constexpr std::chrono::nanoseconds kChangePoll = std::chrono::microseconds(20);
 constexpr std::chrono::nanoseconds kPatience = std::chrono::microseconds(200);
 // Between hosts, a run of so many chunks costs a few round trips.
 constexpr std::uint64_t kRemoteGroup = 16;
+// Up to so many bytes are read from the buffer that was current last time, in the hope that it
+// still is: a round trip takes longer than they do.
+constexpr std::uint64_t kGuessedBytes = 64 << 10;
 
 // Waits a moment for a change to end: polls first, then sleeps. False once patience is over.
 class Pause {
@@ -63,37 +68,108 @@ Status SegmentReader::fetch(const SegmentState::BufferRow& row, MutableByteView 
   return segment_.fetch(out, source.region, offset, deadline_, owner_);
 }
 
+Result<SegmentReader::Try> SegmentReader::try_apart(MutableByteView out, std::uint64_t offset) {
+  const Result<SegmentState::BufferRow> before = segment_.current_row(deadline_);
+  if (!before.ok()) return before.status();
+  const SegmentState::BufferRow& found = before.value();
+  if (SegmentLayout::changing(found.stamp)) return Try::kChanging;
+  if (Status status = fetch(found, out, offset); !status.ok()) {
+    if (status.code() != StatusCode::kNotFound) return status;
+    FARWRITE_RETURN_IF_ERROR(segment_.check_open());
+    return Try::kMoved;
+  }
+  const Result<SegmentState::BufferRow> after = segment_.row_at(found.index, deadline_);
+  if (!after.ok()) return after.status();
+  if (!found.same_as(after.value())) return Try::kTorn;
+  set_version(found.id());
+  return Try::kWhole;
+}
+
+Result<SegmentReader::Try> SegmentReader::try_at_once(MutableByteView out, std::uint64_t offset) {
+  const Result<bool> begun = begin_at_once(out.size);
+  if (!begun.ok()) return begun.status();
+  if (!begun.value()) return Try::kMoved;
+  OrderedReads reads(segment_.client()->channel());
+  const std::uint64_t* const head = reads.add(state_, 0, SegmentLayout::kHeadBytes / 8);
+  reads.add(buffer_, offset, out, owner_);
+  const std::uint64_t stamp_at = SegmentLayout::stamp_at(row_.index);
+  const std::uint64_t* const again = reads.add(state_, stamp_at, SegmentLayout::kRowBytes / 8);
+  FARWRITE_RETURN_IF_ERROR(reads.wait(segment_.client()->answer_by(deadline_, out.size)));
+  const auto before = SegmentState::BufferRow::of(row_.index, head + stamp_at / 8);
+  const auto after = SegmentState::BufferRow::of(row_.index, again);
+  const std::uint64_t number = row_.number;
+  const Result<bool> found = end_at_once(head);
+  if (!found.ok()) return found.status();
+  if (!found.value()) return Try::kMoved;
+  if (SegmentLayout::changing(before.stamp)) return Try::kChanging;
+  if (before.number != number || !before.same_as(after)) return Try::kTorn;
+  set_version(before.id());
+  return Try::kWhole;
+}
+
+Result<bool> SegmentReader::begin_at_once(std::uint64_t bytes) {
+  if (!seen_) {
+    row_ = bytes <= kGuessedBytes ? segment_.last_row() : SegmentState::BufferRow();
+    if (row_.number == 0) {
+      const Result<SegmentState::BufferRow> current = segment_.current_row(deadline_);
+      if (!current.ok()) return current.status();
+      row_ = current.value();
+      seen_ = true;
+    }
+  }
+  const Result<SegmentState::MappedBuffer> buffer = segment_.buffer(row_.number, deadline_);
+  if (!buffer.ok()) {
+    if (buffer.status().code() != StatusCode::kNotFound) return buffer.status();
+    FARWRITE_RETURN_IF_ERROR(segment_.check_open());
+    segment_.set_last_row({});
+    seen_ = false;
+    return false;
+  }
+  buffer_ = buffer.value().region;
+  const Result<RemoteRegion> state = segment_.state_region();
+  if (!state.ok()) return state.status();
+  state_ = state.value();
+  return true;
+}
+
+Result<bool> SegmentReader::end_at_once(const std::uint64_t* head) {
+  const Result<SegmentState::BufferRow> current = segment_.current_row_in(head);
+  if (!current.ok()) return current.status();
+  const bool was_current = std::exchange(seen_, true) || (current.value().index == row_.index &&
+                                                          current.value().number == row_.number);
+  row_ = current.value();
+  segment_.set_last_row(row_);
+  return was_current;
+}
+
 Result<bool> SegmentReader::read_segment(MutableByteView out, std::uint64_t offset) {
   Pause pause;
   for (int tries = 0; tries < kSegmentTries;) {
-    const Result<SegmentState::BufferRow> before = segment_.current_row(deadline_);
-    if (!before.ok()) return before.status();
-    const SegmentState::BufferRow& found = before.value();
-    if (SegmentLayout::changing(found.stamp)) {
-      if (!pause.more()) return false;
-      continue;
+    const Result<Try> tried = at_once_ ? try_at_once(out, offset) : try_apart(out, offset);
+    if (!tried.ok()) return tried.status();
+    switch (tried.value()) {
+      case Try::kWhole:
+        return true;
+      case Try::kChanging:
+        if (!pause.more()) return false;
+        continue;
+      case Try::kTorn:
+        ++result_.retries;
+        break;
+      case Try::kMoved:
+        break;
     }
     ++tries;
-    if (Status status = fetch(found, out, offset); !status.ok()) {
-      if (status.code() != StatusCode::kNotFound) return status;
-      FARWRITE_RETURN_IF_ERROR(segment_.check_open());
-      continue;
-    }
-    const Result<SegmentState::BufferRow> after = segment_.row_at(found.index, deadline_);
-    if (!after.ok()) return after.status();
-    if (found.same_as(after.value())) {
-      set_version(found.id());
-      return true;
-    }
-    ++result_.retries;
   }
   return false;
 }
 
 Result<bool> SegmentReader::read_chunks(MutableByteView out, std::uint64_t offset) {
-  const Result<VersionId> version = segment_.id(deadline_);
-  if (!version.ok()) return version.status();
-  set_version(version.value());
+  if (!at_once_) {
+    const Result<VersionId> version = segment_.id(deadline_);
+    if (!version.ok()) return version.status();
+    set_version(version.value());
+  }
   const std::uint64_t first = offset / kChunkBytes;
   const std::uint64_t end = (offset + out.size + kChunkBytes - 1) / kChunkBytes;
   const std::uint64_t most = segment_.maps() ? 1 : kRemoteGroup;
@@ -125,37 +201,72 @@ Result<bool> SegmentReader::read_chunks(MutableByteView out, std::uint64_t offse
 Result<std::uint64_t> SegmentReader::read_run(MutableByteView out, std::uint64_t offset,
                                               std::uint64_t chunk, std::uint64_t count,
                                               std::vector<bool>& missing) {
-  const Result<SegmentState::BufferRow> found = segment_.current_row(deadline_);
-  if (!found.ok()) return found.status();
-  const SegmentState::BufferRow& where = found.value();
-  const std::uint64_t stamps = SegmentLayout::chunk_at(segment_.info().bytes, where.index, chunk);
-  std::uint64_t before[kRemoteGroup];
-  std::uint64_t after[kRemoteGroup];
-  FARWRITE_RETURN_IF_ERROR(segment_.load(stamps, before, count, deadline_));
-  if (std::all_of(before, before + count, SegmentLayout::changing)) return count;
   const std::uint64_t begin = std::max(offset, chunk * kChunkBytes);
   const std::uint64_t end =
       std::min<std::uint64_t>(offset + out.size, (chunk + count) * kChunkBytes);
   const MutableByteView piece(out.data + (begin - offset), static_cast<std::size_t>(end - begin));
+  std::uint64_t before[kRemoteGroup];
+  std::uint64_t after[kRemoteGroup];
+  const Result<bool> read = at_once_ ? take_run_at_once(piece, begin, chunk, count, before, after)
+                                     : take_run_apart(piece, begin, chunk, count, before, after);
+  if (!read.ok()) return read.status();
+  if (!read.value()) return count;
+  std::uint64_t failed = 0;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const bool whole = !SegmentLayout::changing(before[i]) && after[i] == before[i];
+    missing[chunk - offset / kChunkBytes + i] = !whole;
+    if (!whole) ++failed;
+  }
+  result_.retries += static_cast<std::uint32_t>(failed);
+  return failed;
+}
+
+Result<bool> SegmentReader::take_run_apart(MutableByteView piece, std::uint64_t begin,
+                                           std::uint64_t chunk, std::uint64_t count,
+                                           std::uint64_t* before, std::uint64_t* after) {
+  const Result<SegmentState::BufferRow> found = segment_.current_row(deadline_);
+  if (!found.ok()) return found.status();
+  const SegmentState::BufferRow& where = found.value();
+  const std::uint64_t stamps = SegmentLayout::chunk_at(segment_.info().bytes, where.index, chunk);
+  FARWRITE_RETURN_IF_ERROR(segment_.load(stamps, before, count, deadline_));
+  if (std::all_of(before, before + count, SegmentLayout::changing)) return false;
   if (Status status = fetch(where, piece, begin); !status.ok()) {
     if (status.code() != StatusCode::kNotFound) return status;
     FARWRITE_RETURN_IF_ERROR(segment_.check_open());
-    return count;
+    return false;
   }
   // A row whose buffer was replaced and filled meanwhile may have the same stamps again.
   std::uint64_t number = 0;
   FARWRITE_RETURN_IF_ERROR(segment_.load(stamps, after, count, deadline_));
   FARWRITE_RETURN_IF_ERROR(
       segment_.load(SegmentLayout::buffer_at(where.index), &number, 1, deadline_));
-  std::uint64_t failed = 0;
-  for (std::uint64_t i = 0; i < count; ++i) {
-    const bool whole =
-        !SegmentLayout::changing(before[i]) && after[i] == before[i] && number == where.number;
-    missing[chunk - offset / kChunkBytes + i] = !whole;
-    if (!whole) ++failed;
+  return number == where.number;
+}
+
+Result<bool> SegmentReader::take_run_at_once(MutableByteView piece, std::uint64_t begin,
+                                             std::uint64_t chunk, std::uint64_t count,
+                                             std::uint64_t* before, std::uint64_t* after) {
+  const Result<bool> begun = begin_at_once(piece.size);
+  if (!begun.ok() || !begun.value()) return begun;
+  const SegmentState::BufferRow where = row_;
+  const std::uint64_t stamps = SegmentLayout::chunk_at(segment_.info().bytes, where.index, chunk);
+  OrderedReads reads(segment_.client()->channel());
+  const std::uint64_t* const head = reads.add(state_, 0, SegmentLayout::kHeadBytes / 8);
+  const std::uint64_t* const first = reads.add(state_, stamps, count);
+  reads.add(buffer_, begin, piece, owner_);
+  const std::uint64_t* const last = reads.add(state_, stamps, count);
+  const std::uint64_t* const number = reads.add(state_, SegmentLayout::buffer_at(where.index), 1);
+  FARWRITE_RETURN_IF_ERROR(reads.wait(segment_.client()->answer_by(deadline_, piece.size)));
+  // No chunk of the read is older than the state before its first run.
+  if (!std::exchange(dated_, true)) {
+    set_version({.epoch = head[SegmentLayout::kEpochAt / 8],
+                 .version = head[SegmentLayout::kVersionAt / 8]});
   }
-  result_.retries += static_cast<std::uint32_t>(failed);
-  return failed;
+  std::copy_n(first, count, before);
+  std::copy_n(last, count, after);
+  const Result<bool> found = end_at_once(head);
+  if (!found.ok() || !found.value()) return found;
+  return head[SegmentLayout::buffer_at(where.index) / 8] == where.number && *number == where.number;
 }
 
 Status SegmentReader::read_leased(MutableByteView out, std::uint64_t offset) {

@@ -19,7 +19,10 @@ class SegmentReader {
   // of bytes that is under way is waited for.
   SegmentReader(SegmentState& segment, const core::Deadline& deadline,
                 std::shared_ptr<const void> owner)
-      : segment_(segment), deadline_(deadline), owner_(std::move(owner)) {}
+      : segment_(segment),
+        deadline_(deadline),
+        owner_(std::move(owner)),
+        at_once_(!segment.maps() && segment.client()->channel().reads_in_order()) {}
 
   // Fills `out` from `offset` on; the range has been checked.
   Result<ReadResult> read(MutableByteView out, std::uint64_t offset, Consistency consistency);
@@ -31,6 +34,21 @@ class SegmentReader {
   // Tries without the server first, then with a lease. kResourceExhausted if other leases take
   // every buffer for longer than the call's or the client's timeout.
   Status read_range(MutableByteView out, std::uint64_t offset, Consistency consistency);
+  enum class Try {
+    kWhole,
+    kChanging,  // nothing was read
+    kMoved,     // another buffer is current
+    kTorn,      // the bytes changed meanwhile
+  };
+  // Three round trips: the row, the bytes, and the row again.
+  Result<Try> try_apart(MutableByteView out, std::uint64_t offset);
+  // The same in one, from the row that was current when this client looked last.
+  Result<Try> try_at_once(MutableByteView out, std::uint64_t offset);
+  // Finds row_, state_ and buffer_. False: the buffer is gone, so look again.
+  Result<bool> begin_at_once(std::uint64_t bytes);
+  // Takes the state that was read before the bytes. False: row_ was not current in this call.
+  Result<bool> end_at_once(const std::uint64_t* head);
+
   // Each true if `out` is whole, false after too many tries.
   Result<bool> read_segment(MutableByteView out, std::uint64_t offset);
   Result<bool> read_chunks(MutableByteView out, std::uint64_t offset);
@@ -38,6 +56,11 @@ class SegmentReader {
   // returns how many those are.
   Result<std::uint64_t> read_run(MutableByteView out, std::uint64_t offset, std::uint64_t chunk,
                                  std::uint64_t count, std::vector<bool>& missing);
+  // Reads the bytes of the run, and the stamps before and after them. False: of no use.
+  Result<bool> take_run_apart(MutableByteView piece, std::uint64_t begin, std::uint64_t chunk,
+                              std::uint64_t count, std::uint64_t* before, std::uint64_t* after);
+  Result<bool> take_run_at_once(MutableByteView piece, std::uint64_t begin, std::uint64_t chunk,
+                                std::uint64_t count, std::uint64_t* before, std::uint64_t* after);
   Status read_leased(MutableByteView out, std::uint64_t offset);
   void set_version(const VersionId& id) {
     result_.epoch = id.epoch;
@@ -47,6 +70,13 @@ class SegmentReader {
   SegmentState& segment_;
   const core::Deadline deadline_;
   const std::shared_ptr<const void> owner_;
+  const bool at_once_;  // the server takes reads in order
+  // Where at_once_.
+  SegmentState::BufferRow row_;  // of the buffer that is read
+  bool seen_ = false;            // this call has seen that it was current
+  bool dated_ = false;           // the result has its version, of a read of chunks
+  RemoteRegion state_;
+  RemoteRegion buffer_;
   ReadResult result_;
 };
 

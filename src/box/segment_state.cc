@@ -152,24 +152,29 @@ Status SegmentState::fetch(MutableByteView out, const RemoteRegion& region, std:
   return wait_until_done(read, client_->answer_by(deadline, out.size), kept, client_->channel());
 }
 
+Result<RemoteRegion> SegmentState::state_region() const {
+  FARWRITE_RETURN_IF_ERROR(client_->check_wait());
+  const core::Gate::Pass pass(client_->gate());
+  if (!pass) FARWRITE_RETURN_IF_ERROR(client_->check("read"));
+  return state_.region;
+}
+
 Status SegmentState::load(std::uint64_t at, std::uint64_t* words, std::size_t count,
                           const core::Deadline& deadline) const {
-  // Even where the memory is mapped: what a callback may do is the same on every fabric.
-  FARWRITE_RETURN_IF_ERROR(client_->check_wait());
-  RemoteRegion region;
-  {
+  if (maps_) {
+    // Even here: what a callback may do is the same on every fabric.
+    FARWRITE_RETURN_IF_ERROR(client_->check_wait());
     const core::Gate::Pass pass(client_->gate());
-    if (maps_ || !pass) FARWRITE_RETURN_IF_ERROR(client_->check("read"));
-    if (maps_) {
-      const std::byte* const memory = state_.alias.data();
-      for (std::size_t i = 0; i < count; ++i) words[i] = load_word(memory, at + i * 8);
-      return Status();
-    }
-    region = state_.region;
+    FARWRITE_RETURN_IF_ERROR(client_->check("read"));
+    const std::byte* const memory = state_.alias.data();
+    for (std::size_t i = 0; i < count; ++i) words[i] = load_word(memory, at + i * 8);
+    return Status();
   }
+  const Result<RemoteRegion> region = state_region();
+  if (!region.ok()) return region.status();
   const auto copy = std::make_shared<std::vector<std::uint64_t>>(count);
   FARWRITE_RETURN_IF_ERROR(
-      fetch({copy->data(), count * 8}, region, at, client_->answer_by(deadline), copy));
+      fetch({copy->data(), count * 8}, region.value(), at, client_->answer_by(deadline), copy));
   std::copy(copy->begin(), copy->end(), words);
   return Status();
 }
@@ -184,20 +189,31 @@ Result<SegmentState::BufferRow> SegmentState::current_row(const core::Deadline& 
     return row_at(index, deadline);
   }
   FARWRITE_RETURN_IF_ERROR(load(0, words, SegmentLayout::kHeadBytes / 8, deadline));
-  const std::uint64_t index = words[SegmentLayout::kCurrentAt / 8];
+  return current_row_in(words);
+}
+
+Result<SegmentState::BufferRow> SegmentState::current_row_in(const std::uint64_t* head) const {
+  const std::uint64_t index = head[SegmentLayout::kCurrentAt / 8];
   if (index == SegmentLayout::kFreed) return gone();
   if (index >= kMaxBuffers) return malformed();
-  return BufferRow{.index = index,
-                   .stamp = words[SegmentLayout::stamp_at(index) / 8],
-                   .number = words[SegmentLayout::buffer_at(index) / 8],
-                   .epoch = words[SegmentLayout::epoch_at(index) / 8]};
+  return BufferRow::of(index, head + SegmentLayout::stamp_at(index) / 8);
+}
+
+SegmentState::BufferRow SegmentState::last_row() const {
+  const core::Lock lock(mutex_);
+  return last_row_;
+}
+
+void SegmentState::set_last_row(const BufferRow& row) {
+  const core::Lock lock(mutex_);
+  last_row_ = row;
 }
 
 Result<SegmentState::BufferRow> SegmentState::row_at(std::uint64_t index,
                                                      const core::Deadline& deadline) const {
   std::uint64_t words[3] = {};
   FARWRITE_RETURN_IF_ERROR(load(SegmentLayout::stamp_at(index), words, 3, deadline));
-  return BufferRow{.index = index, .stamp = words[0], .number = words[1], .epoch = words[2]};
+  return BufferRow::of(index, words);
 }
 
 Result<VersionId> SegmentState::id(const core::Deadline& deadline) const {

@@ -62,6 +62,8 @@ class SegmentState : public std::enable_shared_from_this<SegmentState> {
                const core::Deadline& deadline, const std::shared_ptr<const void>& owner) const;
   // Whether the state and the buffers are mapped.
   bool maps() const { return maps_; }
+  // The region of the state, of a client that has not closed, in a thread that may wait.
+  Result<RemoteRegion> state_region() const;
 
   // A row of the state: one buffer, and the version in it.
   struct BufferRow {
@@ -75,8 +77,17 @@ class SegmentState : public std::enable_shared_from_this<SegmentState> {
       return stamp == later.stamp && number == later.number && epoch == later.epoch && epoch != 0;
     }
     VersionId id() const { return {.epoch = epoch, .version = SegmentLayout::version(stamp)}; }
+    // Of words that begin at SegmentLayout::stamp_at(index).
+    static BufferRow of(std::uint64_t index, const std::uint64_t* words) {
+      return {.index = index, .stamp = words[0], .number = words[1], .epoch = words[2]};
+    }
   };
   Result<BufferRow> current_row(const core::Deadline& deadline = kNone) const;
+  // The same in words that were read from the beginning of the state on, kHeadBytes of them.
+  Result<BufferRow> current_row_in(const std::uint64_t* head) const;
+  // The row that was current when a reader of this client looked last. Its number is 0 if none has.
+  BufferRow last_row() const;
+  void set_last_row(const BufferRow& row);
   // The row of that index, as it is now.
   Result<BufferRow> row_at(std::uint64_t index, const core::Deadline& deadline = kNone) const;
   // The epoch and the version. Between hosts they may be of two moments, the epoch of the later
@@ -112,6 +123,7 @@ class SegmentState : public std::enable_shared_from_this<SegmentState> {
   std::set<std::uint64_t> waits_ FW_GUARDED_BY(mutex_);  // their numbers
   bool detached_ FW_GUARDED_BY(mutex_) = false;
   bool freed_ FW_GUARDED_BY(mutex_) = false;
+  BufferRow last_row_ FW_GUARDED_BY(mutex_);
 };
 
 }  // namespace farwrite::box

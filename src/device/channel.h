@@ -60,6 +60,8 @@ class Channel {
   Completion send(ByteView message, std::uint32_t tag = 0, std::uint32_t lane = 0);
   std::uint64_t max_message_bytes() const;
   bool maps_peer_memory() const;
+  // Whether the peer's process takes the bytes of a lane's reads in the order of the reads.
+  bool reads_in_order() const;
 
   Completion lend(ByteView message, ByteView memory, std::function<void()> returned,
                   std::uint32_t tag = 0, std::uint32_t lane = 0);

@@ -84,6 +84,7 @@ class ChannelState final : public fabric::LinkObserver,
                          std::chrono::nanoseconds timeout);
   std::uint64_t max_message_bytes() const;
   bool maps_peer_memory() const { return capabilities_.maps_peer_memory; }
+  bool reads_in_order() const { return capabilities_.serves_reads; }
   Status on_end(std::function<void(bool good_order, const Status& reason)> handler);
 
   // Leases without a round trip (channel_lease.cc).

@@ -79,6 +79,7 @@ Completion Channel::write_with_notify(ByteView head, ByteView source, const Remo
 }
 
 bool Channel::maps_peer_memory() const { return state_->maps_peer_memory(); }
+bool Channel::reads_in_order() const { return state_->reads_in_order(); }
 
 Completion Channel::flush() {
   return state_->post(nullptr, 0, operation(fabric::OperationKind::kFlush));

@@ -15,7 +15,9 @@ struct Capabilities {
   bool maps_peer_memory = false;        // RemoteWindow::mapped is set: aliases cost no copy
   bool ends_in_post = false;            // writes and reads are over when post() returns
   bool cpu_free_target = false;         // the target needs no thread for a write to land
-  bool serves_reads = false;            // the owner's process sends what is read: may_read()
+  // The owner's process sends what is read (may_read()), and takes the bytes of a lane's reads in
+  // their order.
+  bool serves_reads = false;
   bool gpu_exports = false;             // register_segment() takes memory of a GPU
   bool gpu_landing = false;             // grant() does
   bool gpu_copies = false;              // post() lets a GPU copy from and to its memory

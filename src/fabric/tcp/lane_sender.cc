@@ -155,6 +155,9 @@ void LaneSender::flush_locked(Finished& finished) {
     bool answers_read = false;
     for (auto queued = queue_.begin(); queued != queue_.end() && count + 2 <= pieces.size();
          ++queued) {
+      // The bytes of one answer are taken before those of the next (Capabilities::serves_reads);
+      // within a call, the order of the loads is the processor's.
+      if (answers_read && queued->owner != nullptr) break;
       const std::size_t own_sent = std::min(queued->sent, queued->own.size());
       const std::size_t payload_sent = queued->sent - own_sent;
       pieces[count++] = piece(queued->own.data() + own_sent, queued->own.size() - own_sent);

@@ -1,0 +1,40 @@
+#include "box/ordered_reads.h"
+
+#include <ranges>
+#include <utility>
+
+#include "box/settled.h"
+
+namespace farwrite::box {
+
+const std::uint64_t* OrderedReads::add(const RemoteRegion& region, std::uint64_t at,
+                                       std::size_t count) {
+  auto words = std::make_shared<std::vector<std::uint64_t>>(count);
+  std::uint64_t* const first = words->data();
+  add(region, at, {first, count * sizeof(std::uint64_t)}, std::move(words));
+  return first;
+}
+
+void OrderedReads::add(const RemoteRegion& region, std::uint64_t at, MutableByteView out,
+                       std::shared_ptr<const void> owner) {
+  posted_.push_back({channel_.read(out, region, at), std::move(owner), region});
+}
+
+Status OrderedReads::wait(const core::Deadline& deadline) {
+  Status outcome;
+  // The last one first: when it is over the others are, and this thread was woken once.
+  for (const PostedRead& read : std::views::reverse(posted_)) {
+    Status status;
+    if (read.memory == nullptr) {
+      status = wait_until_settled(read.completion);
+    } else {
+      using Kept = std::pair<std::shared_ptr<const void>, RemoteRegion>;
+      status = wait_until_done(read.completion, deadline,
+                               std::make_shared<Kept>(read.memory, read.region), channel_);
+    }
+    if (!status.ok()) outcome = std::move(status);
+  }
+  return outcome;
+}
+
+}  // namespace farwrite::box
