@@ -1,6 +1,11 @@
 #include "box.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <thread>
 #include <utility>
@@ -37,6 +42,17 @@ Result<std::vector<double>> time_reads(const box::Client& client, const BoxReads
   return microseconds;
 }
 
+void send_at_once(int socket) {
+  const int on = 1;
+  (void)::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+Status moved(ssize_t count, std::uint64_t bytes) {
+  if (count == static_cast<ssize_t>(bytes)) return Status();
+  return Status::system_error(StatusCode::kUnavailable, kWhere, "the plain socket broke",
+                              count < 0 ? errno : ECONNRESET, "read the other process's error");
+}
+
 // The build has no -march, so the loop is compiled once for each width and chosen when it is
 // loaded.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
@@ -69,6 +85,39 @@ Result<std::vector<double>> time_box_reads(const BoxReads& plan) {
   const Status closed = client.value().close();
   if (timed.ok() && !closed.ok()) return closed;
   return timed;
+}
+
+Status answer_requests(int socket, const SocketRequests& requests) {
+  send_at_once(socket);
+  std::vector<std::byte> request(requests.request);
+  const std::vector<std::byte> answer(requests.answer);
+  while (true) {
+    const ssize_t asked = ::recv(socket, request.data(), request.size(), MSG_WAITALL);
+    if (asked == 0) return Status();
+    FARWRITE_RETURN_IF_ERROR(moved(asked, request.size()));
+    FARWRITE_RETURN_IF_ERROR(
+        moved(::send(socket, answer.data(), answer.size(), MSG_NOSIGNAL), answer.size()));
+  }
+}
+
+Result<std::vector<double>> time_requests(int socket, const SocketRequests& requests,
+                                          std::uint64_t times) {
+  send_at_once(socket);
+  const std::vector<std::byte> request(requests.request);
+  std::vector<std::byte> answer(requests.answer);
+  std::vector<double> microseconds;
+  microseconds.reserve(times);
+  for (std::uint64_t i = 0; i < kWarmUp + times; ++i) {
+    const Clock::time_point start = Clock::now();
+    FARWRITE_RETURN_IF_ERROR(
+        moved(::send(socket, request.data(), request.size(), MSG_NOSIGNAL), request.size()));
+    FARWRITE_RETURN_IF_ERROR(
+        moved(::recv(socket, answer.data(), answer.size(), MSG_WAITALL), answer.size()));
+    const Clock::time_point end = Clock::now();
+    if (i < kWarmUp) continue;
+    microseconds.push_back(std::chrono::duration<double, std::micro>(end - start).count());
+  }
+  return microseconds;
 }
 
 void add_in_place(float* destination, const float* source, std::uint64_t elements,

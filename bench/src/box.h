@@ -19,9 +19,21 @@ struct BoxReads {
   std::chrono::nanoseconds spin = std::chrono::seconds(1);  // how long a wait polls
 };
 
+// What a plain socket asks for, and how long an answer to it is.
+struct SocketRequests {
+  std::uint64_t request = 48;  // bytes
+  std::uint64_t answer = 1024;
+};
+
 // Connects to the box, creates a segment, and returns the microseconds of each read. In C++,
 // because a call from Python costs as much as the read.
 Result<std::vector<double>> time_box_reads(const BoxReads& plan);
+
+// Answers what the other end of the connected TCP socket asks for, until that closes. Blocks.
+Status answer_requests(int socket, const SocketRequests& requests);
+// The other end: the microseconds of each round trip. Blocks.
+Result<std::vector<double>> time_requests(int socket, const SocketRequests& requests,
+                                          std::uint64_t times);
 
 // destination += source without a box, as a compiler vectorizes the plain loop, in `threads` equal
 // parts.

@@ -301,13 +301,30 @@ void bind_box(nb::module_& m) {
   m.def(
       "time_box_reads",
       [](const std::string& endpoint, const std::string& fabric, std::uint64_t bytes,
-         std::uint64_t reads) {
+         std::uint64_t reads, bool polls) {
         BoxReads plan{.endpoint = endpoint, .bytes = bytes, .reads = reads};
         plan.fabric = value_or_raise(parse_fabric(fabric));
+        if (!polls) plan.spin = DeviceOptions().spin;
         return value_or_raise(without_gil([&] { return time_box_reads(plan); }));
       },
-      "endpoint"_a, "fabric"_a, "bytes"_a, "reads"_a,
+      "endpoint"_a, "fabric"_a, "bytes"_a, "reads"_a, "polls"_a,
       "Microseconds of each one-sided read of a small segment of a box.");
+  m.def(
+      "answer_requests",
+      [](int socket, std::uint64_t request, std::uint64_t answer) {
+        raise_if_error(without_gil(
+            [&] { return answer_requests(socket, {.request = request, .answer = answer}); }));
+      },
+      "socket"_a, "request"_a, "answer"_a,
+      "Answers requests of that many bytes on a connected socket, until its other end closes.");
+  m.def(
+      "time_requests",
+      [](int socket, std::uint64_t request, std::uint64_t answer, std::uint64_t times) {
+        return value_or_raise(without_gil(
+            [&] { return time_requests(socket, {.request = request, .answer = answer}, times); }));
+      },
+      "socket"_a, "request"_a, "answer"_a, "times"_a,
+      "Microseconds of each round trip with answer_requests() at the other end.");
 }
 
 void bind_calls(nb::module_& m) {

@@ -99,6 +99,13 @@ def test_every_transport_of_the_emulation_keeps_every_update(tmp_path: Path, mpi
     assert facts["settings"]["mpi"] in page
 
 
+def test_a_read_over_tcp_stands_beside_a_plain_socket(tmp_path: Path) -> None:
+    facts, _ = measure(tmp_path, "--test", "latency", "--transport", BOX_TCP)
+    [row] = facts["rows"]
+    assert min(row["p50_us"], row["p99_us"], row["limit_us"], row["ratio"]) > 0
+    assert row["target"] == "<=1.3"
+
+
 def test_the_box_moves_adds_and_publishes(tmp_path: Path) -> None:
     facts, _ = measure(
         tmp_path,

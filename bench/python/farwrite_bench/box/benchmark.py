@@ -145,11 +145,13 @@ def _table(test: str, title: str, named: int, *columns: Column) -> Table:
 TABLES = (
     _table(
         LATENCY,
-        "One read of 1 KiB at a time, polled, from C++",
+        "One read of 1 KiB at a time, from C++; the limit is a plain socket's round trip",
         1,
         Column("transport", "transport"),
         Column("p50 us", "p50_us", ".2f"),
         Column("p99 us", "p99_us", ".2f"),
+        Column("limit us", "limit_us", ".2f"),
+        Column("ratio", _ratio),
     ),
     _table(
         ACCUMULATE,

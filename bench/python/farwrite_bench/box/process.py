@@ -7,6 +7,8 @@ MPI follow the same orders.
 from __future__ import annotations
 
 import contextlib
+import socket
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
@@ -18,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from farwrite import box
+from farwrite_bench import _native
 from farwrite_bench.cluster.control import Control
 from farwrite_bench.cluster.process import Task
 from farwrite_bench.sizes import MIB
@@ -120,6 +123,27 @@ def served_box(memory: int) -> Iterator[Turn]:
     """Serve a box with `memory` bytes for segments."""
     with box.serve(memory=memory + SPARE_BYTES) as server:
         yield Turn(place=server.endpoint)
+
+
+@contextlib.contextmanager
+def served_socket(request: int, answer: int) -> Iterator[Turn]:
+    """Answer one plain TCP connection: `request` bytes with `answer` bytes."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):  # nothing has connected
+                connection, _ = listener.accept()
+                with connection:
+                    _native.answer_requests(connection.fileno(), request, answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield Turn(place=str(listener.getsockname()[1]))
+        finally:
+            with contextlib.suppress(OSError):
+                listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
 
 
 @contextlib.contextmanager

@@ -20,6 +20,7 @@ FIELDS = (
     "limit_gb_s",
     "ratio",
     "p50_us",
+    "limit_us",
     "target",
     "target_met",
     "skipped",
