@@ -27,10 +27,11 @@ class ChannelLanes::ChannelLane final : public PolledLane {
     if (const std::shared_ptr<ChannelLanes> lanes = lanes_.lock()) lanes->lane_is_drained();
     return true;
   }
-  // An operation is under way that only polling moves on.
-  void expect_progress() {
+  // An operation is under way that only polling moves on. `rings`: its progress rings the doorbell
+  // of a poller that sleeps on it, which nothing else has to wake.
+  void expect_progress(bool rings = false) {
     pending_.store(true);
-    poller_.kick();
+    if (!rings || !armed()) poller_.kick();
   }
 
   bool wants_poller() const override {

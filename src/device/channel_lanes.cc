@@ -29,8 +29,11 @@ void ChannelLanes::start(const std::weak_ptr<ChannelLanes>& self, const PeerInfo
 }
 
 void ChannelLanes::expect_progress(fabric::OperationKind kind, std::uint32_t lane) {
-  if (kind != fabric::OperationKind::kFlush) return lanes_[lane]->expect_progress();
-  for (const auto& any : lanes_) any->expect_progress();
+  const auto expect = [this](std::uint32_t index) {
+    lanes_[index]->expect_progress(this->lane(index).rings_for_pending());
+  };
+  if (kind != fabric::OperationKind::kFlush) return expect(lane);
+  for (std::uint32_t index = 0; index < lanes_.size(); ++index) expect(index);
 }
 
 void ChannelLanes::hand_over(std::uint64_t lanes) {

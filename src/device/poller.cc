@@ -99,6 +99,7 @@ void Poller::run() {
       if (stopping_) return;
       lanes = lanes_;
     }
+    for (const auto& lane : lanes) lane->armed_.store(false);
     const Round round = serve_all(lanes);
     const bool spinning = !round.busy && !round.pending && round.spins && budget.spin();
     std::vector<pollfd> doorbells{{wake_.get(), POLLIN, 0}};
@@ -110,7 +111,10 @@ void Poller::run() {
         if (lane->wants_poller()) {
           const fabric::Doorbell doorbell = lane->arm();
           if (doorbell.ready) asleep = false;
-          if (doorbell.fd >= 0) doorbells.push_back({doorbell.fd, doorbell.events, 0});
+          if (doorbell.fd >= 0) {
+            doorbells.push_back({doorbell.fd, doorbell.events, 0});
+            lane->armed_.store(true);
+          }
         } else {
           look_again = lane->look_again() || look_again;
         }

@@ -36,9 +36,15 @@ class PolledLane {
   virtual fabric::Progress serve() = 0;
   virtual fabric::Doorbell arm() = 0;
 
+ protected:
+  // Whether the poller sleeps on the lane's doorbell, or will look at wants_poller() before it
+  // sleeps again.
+  bool armed() const { return armed_.load(); }
+
  private:
   friend class Poller;
   std::atomic<bool> removed_{false};
+  std::atomic<bool> armed_{false};
 };
 
 // Thread-safe.

@@ -30,6 +30,9 @@ class Lane {
   // Several threads may sleep on one lane. If the doorbell is ready, the caller polls first.
   virtual Doorbell arm() = 0;
 
+  // Whether the doorbell of a thread that has armed announces the progress of all that is pending.
+  virtual bool rings_for_pending() const { return false; }
+
   // The caller polls from here on, and arms again before it stops. Until then the peer need not
   // ring. Does nothing where that saves the peer nothing.
   virtual void disarm() {}
