@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "box/settled.h"
+#include "memory/copy.h"
 
 namespace farwrite::box {
 
@@ -17,6 +18,11 @@ const std::uint64_t* OrderedReads::add(const RemoteRegion& region, std::uint64_t
 
 void OrderedReads::add(const RemoteRegion& region, std::uint64_t at, MutableByteView out,
                        std::shared_ptr<const void> owner) {
+  if (owner == nullptr) {
+    copies_.push_back({out, std::make_shared_for_overwrite<std::byte[]>(out.size)});
+    out.data = copies_.back().arrived.get();
+    owner = copies_.back().arrived;
+  }
   posted_.push_back({channel_.read(out, region, at), std::move(owner), region});
 }
 
@@ -24,15 +30,15 @@ Status OrderedReads::wait(const core::Deadline& deadline) {
   Status outcome;
   // The last one first: when it is over the others are, and this thread was woken once.
   for (const PostedRead& read : std::views::reverse(posted_)) {
-    Status status;
-    if (read.memory == nullptr) {
-      status = wait_until_settled(read.completion);
-    } else {
-      using Kept = std::pair<std::shared_ptr<const void>, RemoteRegion>;
-      status = wait_until_done(read.completion, deadline,
-                               std::make_shared<Kept>(read.memory, read.region), channel_);
-    }
+    using Kept = std::pair<std::shared_ptr<const void>, RemoteRegion>;
+    Status status = wait_until_done(read.completion, deadline,
+                                    std::make_shared<Kept>(read.memory, read.region), channel_);
     if (!status.ok()) outcome = std::move(status);
+  }
+  if (outcome.ok()) {
+    for (const WaitingCopy& copy : copies_) {
+      copy_bytes(copy.out.data, copy.arrived.get(), copy.out.size);
+    }
   }
   return outcome;
 }

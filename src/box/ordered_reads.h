@@ -22,22 +22,28 @@ class OrderedReads {
 
   // Words of the region. They have arrived once wait() returns ok, and live as long as this.
   const std::uint64_t* add(const RemoteRegion& region, std::uint64_t at, std::size_t count);
-  // Bytes into the caller's memory, which `owner` keeps; see wait().
+  // Bytes into the caller's memory, which `owner` keeps. Without an owner they arrive in memory of
+  // this and are copied, since a server that was stopped may send them when `out` has gone.
   void add(const RemoteRegion& region, std::uint64_t at, MutableByteView out,
            std::shared_ptr<const void> owner);
   // kDeadlineExceeded if the server does not answer in time; then bytes may still arrive in memory
-  // that has an owner. What has none is waited for without a limit.
+  // that has an owner.
   Status wait(const core::Deadline& deadline);
 
  private:
   struct PostedRead {
     Completion completion;
-    std::shared_ptr<const void> memory;  // null: the caller's, without an owner
+    std::shared_ptr<const void> memory;  // where the bytes arrive, or its owner
     RemoteRegion region;                 // its end would let the bytes change
+  };
+  struct WaitingCopy {
+    MutableByteView out;
+    std::shared_ptr<std::byte[]> arrived;
   };
 
   Channel& channel_;
   std::vector<PostedRead> posted_;
+  std::vector<WaitingCopy> copies_;
 };
 
 }  // namespace farwrite::box

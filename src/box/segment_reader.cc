@@ -297,6 +297,9 @@ Status SegmentReader::read_range(MutableByteView out, std::uint64_t offset,
 Result<ReadResult> SegmentReader::read(MutableByteView out, std::uint64_t offset,
                                        Consistency consistency) {
   if (out.size > 0) {
+    // Large memory without an owner gets bytes only from a server that has just answered.
+    at_once_ = !segment_.maps() && segment_.client()->channel().reads_in_order() &&
+               (owner_ != nullptr || out.size <= kGuessedBytes);
     FARWRITE_RETURN_IF_ERROR(read_range(out, offset, consistency));
   } else {
     const Result<VersionId> version = segment_.id(deadline_);

@@ -19,10 +19,7 @@ class SegmentReader {
   // of bytes that is under way is waited for.
   SegmentReader(SegmentState& segment, const core::Deadline& deadline,
                 std::shared_ptr<const void> owner)
-      : segment_(segment),
-        deadline_(deadline),
-        owner_(std::move(owner)),
-        at_once_(!segment.maps() && segment.client()->channel().reads_in_order()) {}
+      : segment_(segment), deadline_(deadline), owner_(std::move(owner)) {}
 
   // Fills `out` from `offset` on; the range has been checked.
   Result<ReadResult> read(MutableByteView out, std::uint64_t offset, Consistency consistency);
@@ -70,7 +67,7 @@ class SegmentReader {
   SegmentState& segment_;
   const core::Deadline deadline_;
   const std::shared_ptr<const void> owner_;
-  const bool at_once_;  // the server takes reads in order
+  bool at_once_ = false;  // the server takes reads in order
   // Where at_once_.
   SegmentState::BufferRow row_;  // of the buffer that is read
   bool seen_ = false;            // this call has seen that it was current
