@@ -18,11 +18,11 @@ struct Capabilities {
   // The owner's process sends what is read (may_read()), and takes the bytes of a lane's reads in
   // their order.
   bool serves_reads = false;
-  bool gpu_exports = false;             // register_segment() takes memory of a GPU
-  bool gpu_landing = false;             // grant() does
-  bool gpu_copies = false;              // post() lets a GPU copy from and to its memory
-  bool may_refuse_segments = false;     // register_segment() may fail where other fabrics suffice
-  int numa_node = -1;  // where segments should lie; -1: no node is better than others
+  bool gpu_exports = false;          // register_segment() takes memory of a GPU
+  bool gpu_landing = false;          // grant() does
+  bool gpu_copies = false;           // post() lets a GPU copy from and to its memory
+  bool may_refuse_segments = false;  // register_segment() may fail where other fabrics suffice
+  int numa_node = -1;                // where segments should lie; -1: no node is better than others
 };
 
 }  // namespace farwrite::fabric

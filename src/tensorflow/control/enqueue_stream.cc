@@ -45,11 +45,11 @@ void EnqueueStream::send(const tf::eager::EnqueueRequest& request,
   sent.response = response;
   sent.done = std::move(done);
   core::Lock lock(mutex_);
-  const auto refuse = [&] {
+  if (closed_) {
     lock.unlock();
     tell(std::move(sent), closed());
-  };
-  if (closed_) return refuse();
+    return;
+  }
   if (!posting_ && waiting_.empty() && may_post()) {
     posting_ = true;
     const bool posted = post(request, std::move(sent));
@@ -64,7 +64,11 @@ void EnqueueStream::send(const tf::eager::EnqueueRequest& request,
   lock.unlock();
   sent.held = std::make_unique<tf::eager::EnqueueRequest>(request);
   lock.lock();
-  if (closed_) return refuse();
+  if (closed_) {
+    lock.unlock();
+    tell(std::move(sent), closed());
+    return;
+  }
   waiting_.push_back(std::move(sent));
   if (std::exchange(posting_, true)) return;
   lock.unlock();

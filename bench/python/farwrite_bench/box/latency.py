@@ -62,18 +62,18 @@ def _polled(plan: BoxPlan, fabric: str, logs: Path) -> Row:
 def _beside_a_socket(plan: BoxPlan, fabric: str, logs: Path) -> Row:
     """Both ends block, and so do those of the plain socket, whose turns alternate with ours."""
     reads = QUICK_READS if plan.quick else READS
-    times, plain = [], []
+    times: list[list[float]] = []
+    plain: list[list[float]] = []
     with serving(logs, served_box, SERVER_BYTES) as box, _plain_socket(logs) as peer:
+
+        def ours() -> None:
+            times.append(_native.time_box_reads(box, fabric, READ_BYTES, reads, polls=False))
+
+        def limit() -> None:
+            plain.append(_native.time_requests(peer.fileno(), REQUEST_BYTES, READ_BYTES, reads))
+
         for number in range(plan.rounds):
-            turns = [
-                lambda: times.append(
-                    _native.time_box_reads(box, fabric, READ_BYTES, reads, polls=False)
-                ),
-                lambda: plain.append(
-                    _native.time_requests(peer.fileno(), REQUEST_BYTES, READ_BYTES, reads)
-                ),
-            ]
-            for turn in turns if number % 2 == 0 else reversed(turns):
+            for turn in (ours, limit) if number % 2 == 0 else (limit, ours):
                 turn()
     medians = [statistics.median(each) for each in times]
     limits = [statistics.median(each) for each in plain]
