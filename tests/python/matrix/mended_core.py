@@ -22,8 +22,8 @@ MENDED = (
     ),
     Mended(
         "memory-of-a-dead-box-is-read-for-ever", "6a3086b", "src/box/segment_state.cc",
-        "    if (maps_ || !pass) FARWRITE_RETURN_IF_ERROR(client_->check(\"read\"));\n",
-        "    if (!pass) FARWRITE_RETURN_IF_ERROR(client_->check(\"read\"));\n",
+        "    FARWRITE_RETURN_IF_ERROR(client_->check(\"read\"));\n    const std::byte",
+        "    if (!pass) FARWRITE_RETURN_IF_ERROR(client_->check(\"read\"));\n    const std::byte",
         ("program.py shm killed Segment.version Cached.stale",),
     ),
     Mended(
