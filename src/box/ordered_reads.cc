@@ -23,17 +23,21 @@ void OrderedReads::add(const RemoteRegion& region, std::uint64_t at, MutableByte
     out.data = copies_.back().arrived.get();
     owner = copies_.back().arrived;
   }
-  posted_.push_back({channel_.read(out, region, at), std::move(owner), region});
+  // All that the bytes need, while they may still move: the region's end would let them change.
+  const auto kept =
+      std::make_shared<std::pair<std::shared_ptr<const void>, RemoteRegion>>(owner, region);
+  posted_.reserve(posted_.size() + 1);
+  posted_.push_back(channel_.read(out, region, at));
+  posted_.back().on_settled([kept](const Status&) {});
 }
 
 Status OrderedReads::wait(const core::Deadline& deadline) {
   Status outcome;
   // The last one first: when it is over the others are, and this thread was woken once.
-  for (const PostedRead& read : std::views::reverse(posted_)) {
-    using Kept = std::pair<std::shared_ptr<const void>, RemoteRegion>;
-    Status status = wait_until_done(read.completion, deadline,
-                                    std::make_shared<Kept>(read.memory, read.region), channel_);
-    if (!status.ok()) outcome = std::move(status);
+  for (const Completion& read : std::views::reverse(posted_)) {
+    if (Status status = wait_until_done(read, deadline, nullptr, channel_); !status.ok()) {
+      outcome = std::move(status);
+    }
   }
   if (outcome.ok()) {
     for (const WaitingCopy& copy : copies_) {

@@ -89,39 +89,46 @@ Result<SegmentReader::Try> SegmentReader::try_at_once(MutableByteView out, std::
   const Result<bool> begun = begin_at_once(out.size);
   if (!begun.ok()) return begun.status();
   if (!begun.value()) return Try::kMoved;
+  const SegmentState::BufferRow where = row_;
+  if (out.size > kGuessedBytes && SegmentLayout::changing(where.stamp)) return Try::kChanging;
   OrderedReads reads(segment_.client()->channel());
   const std::uint64_t* const head = reads.add(state_, 0, SegmentLayout::kHeadBytes / 8);
   reads.add(buffer_, offset, out, owner_);
-  const std::uint64_t stamp_at = SegmentLayout::stamp_at(row_.index);
+  const std::uint64_t stamp_at = SegmentLayout::stamp_at(where.index);
   const std::uint64_t* const again = reads.add(state_, stamp_at, SegmentLayout::kRowBytes / 8);
   FARWRITE_RETURN_IF_ERROR(reads.wait(segment_.client()->answer_by(deadline_, out.size)));
-  const auto before = SegmentState::BufferRow::of(row_.index, head + stamp_at / 8);
-  const auto after = SegmentState::BufferRow::of(row_.index, again);
-  const std::uint64_t number = row_.number;
-  const Result<bool> found = end_at_once(head);
-  if (!found.ok()) return found.status();
-  if (!found.value()) return Try::kMoved;
-  if (SegmentLayout::changing(before.stamp)) return Try::kChanging;
-  if (before.number != number || !before.same_as(after)) return Try::kTorn;
+  const auto before = SegmentState::BufferRow::of(where.index, head + stamp_at / 8);
+  const auto after = SegmentState::BufferRow::of(where.index, again);
+  const bool was_seen = seen_;
+  const Result<bool> current = end_at_once(head, where);
+  if (!current.ok()) return current.status();
+  const bool changing = SegmentLayout::changing(before.stamp);
+  // A row that was current in this call counts with the stamp that it had then: a later one may be
+  // of a version that is not published yet.
+  if (!current.value() && (!was_seen || changing || before.stamp != where.stamp))
+    return Try::kMoved;
+  if (changing) return Try::kChanging;
+  if (before.number != where.number || !before.same_as(after)) return Try::kTorn;
   set_version(before.id());
   return Try::kWhole;
 }
 
 Result<bool> SegmentReader::begin_at_once(std::uint64_t bytes) {
-  if (!seen_) {
-    row_ = bytes <= kGuessedBytes ? segment_.last_row() : SegmentState::BufferRow();
-    if (row_.number == 0) {
-      const Result<SegmentState::BufferRow> current = segment_.current_row(deadline_);
-      if (!current.ok()) return current.status();
-      row_ = current.value();
-      seen_ = true;
-    }
+  const bool guesses = bytes <= kGuessedBytes;
+  if (!seen_ && guesses) row_ = segment_.last_row();
+  // So many bytes of a buffer that changes would move for nothing.
+  if (row_.number == 0 || (!guesses && SegmentLayout::changing(row_.stamp))) {
+    const Result<SegmentState::BufferRow> current = segment_.current_row(deadline_);
+    if (!current.ok()) return current.status();
+    row_ = current.value();
+    seen_ = true;
   }
   const Result<SegmentState::MappedBuffer> buffer = segment_.buffer(row_.number, deadline_);
   if (!buffer.ok()) {
     if (buffer.status().code() != StatusCode::kNotFound) return buffer.status();
     FARWRITE_RETURN_IF_ERROR(segment_.check_open());
     segment_.set_last_row({});
+    row_ = {};
     seen_ = false;
     return false;
   }
@@ -132,14 +139,14 @@ Result<bool> SegmentReader::begin_at_once(std::uint64_t bytes) {
   return true;
 }
 
-Result<bool> SegmentReader::end_at_once(const std::uint64_t* head) {
+Result<bool> SegmentReader::end_at_once(const std::uint64_t* head,
+                                        const SegmentState::BufferRow& where) {
   const Result<SegmentState::BufferRow> current = segment_.current_row_in(head);
   if (!current.ok()) return current.status();
-  const bool was_current = std::exchange(seen_, true) || (current.value().index == row_.index &&
-                                                          current.value().number == row_.number);
   row_ = current.value();
+  seen_ = true;
   segment_.set_last_row(row_);
-  return was_current;
+  return row_.index == where.index && row_.number == where.number;
 }
 
 Result<bool> SegmentReader::read_segment(MutableByteView out, std::uint64_t offset) {
@@ -246,7 +253,7 @@ Result<bool> SegmentReader::take_run_apart(MutableByteView piece, std::uint64_t 
 Result<bool> SegmentReader::take_run_at_once(MutableByteView piece, std::uint64_t begin,
                                              std::uint64_t chunk, std::uint64_t count,
                                              std::uint64_t* before, std::uint64_t* after) {
-  const Result<bool> begun = begin_at_once(piece.size);
+  Result<bool> begun = begin_at_once(piece.size);
   if (!begun.ok() || !begun.value()) return begun;
   const SegmentState::BufferRow where = row_;
   const std::uint64_t stamps = SegmentLayout::chunk_at(segment_.info().bytes, where.index, chunk);
@@ -264,8 +271,10 @@ Result<bool> SegmentReader::take_run_at_once(MutableByteView piece, std::uint64_
   }
   std::copy_n(first, count, before);
   std::copy_n(last, count, after);
-  const Result<bool> found = end_at_once(head);
-  if (!found.ok() || !found.value()) return found;
+  const bool was_seen = seen_;
+  const Result<bool> current = end_at_once(head, where);
+  if (!current.ok()) return current.status();
+  if (!current.value() && !was_seen) return false;
   return head[SegmentLayout::buffer_at(where.index) / 8] == where.number && *number == where.number;
 }
 
@@ -297,9 +306,11 @@ Status SegmentReader::read_range(MutableByteView out, std::uint64_t offset,
 Result<ReadResult> SegmentReader::read(MutableByteView out, std::uint64_t offset,
                                        Consistency consistency) {
   if (out.size > 0) {
-    // Large memory without an owner gets bytes only from a server that has just answered.
-    at_once_ = !segment_.maps() && segment_.client()->channel().reads_in_order() &&
-               (owner_ != nullptr || out.size <= kGuessedBytes);
+    // Large memory without an owner gets bytes only from a server that has just answered, and large
+    // chunks are read only where they do not change.
+    at_once_ =
+        !segment_.maps() && segment_.client()->channel().reads_in_order() &&
+        (out.size <= kGuessedBytes || (owner_ != nullptr && consistency == Consistency::kSegment));
     FARWRITE_RETURN_IF_ERROR(read_range(out, offset, consistency));
   } else {
     const Result<VersionId> version = segment_.id(deadline_);

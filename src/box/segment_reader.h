@@ -43,8 +43,8 @@ class SegmentReader {
   Result<Try> try_at_once(MutableByteView out, std::uint64_t offset);
   // Finds row_, state_ and buffer_. False: the buffer is gone, so look again.
   Result<bool> begin_at_once(std::uint64_t bytes);
-  // Takes the state that was read before the bytes. False: row_ was not current in this call.
-  Result<bool> end_at_once(const std::uint64_t* head);
+  // Takes the state that was read before the bytes of `where`: whether that was current.
+  Result<bool> end_at_once(const std::uint64_t* head, const SegmentState::BufferRow& where);
 
   // Each true if `out` is whole, false after too many tries.
   Result<bool> read_segment(MutableByteView out, std::uint64_t offset);
@@ -69,8 +69,8 @@ class SegmentReader {
   const std::shared_ptr<const void> owner_;
   bool at_once_ = false;  // the server takes reads in order
   // Where at_once_.
-  SegmentState::BufferRow row_;  // of the buffer that is read
-  bool seen_ = false;            // this call has seen that it was current
+  SegmentState::BufferRow row_;  // of the buffer that is read next; number 0: none is known
+  bool seen_ = false;            // this call has seen that it was current, with its stamp
   bool dated_ = false;           // the result has its version, of a read of chunks
   RemoteRegion state_;
   RemoteRegion buffer_;
