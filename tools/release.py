@@ -10,7 +10,7 @@ is installed into an empty environment and used. The folder is there once all of
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import hashlib
 import json
 import re
@@ -29,20 +29,25 @@ from cyclonedx.model.bom import Bom
 from cyclonedx.model.component import Component, ComponentType
 from cyclonedx.output.json import JsonV1Dot6
 
+from build_grpc_wheel import GRPC
 from build_wheels import ROOT, WHEELS, interpreters, runs_on
 from farwrite.plugin.prebuilt import FACTS
-from included import INCLUDED
+from included import INCLUDED, Included
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 VERSION: str = PROJECT["project"]["version"]
 RESULT = ROOT / "out" / "release" / VERSION
 FOLDER = RESULT.with_name(f".{VERSION}")
 """What is not yet checked."""
-LINKED = {
-    "nanobind": "BSD-3-Clause AND MIT",  # MIT is that of robin-map, which it has in it
-    "ziglang": "Apache-2.0 WITH LLVM-exception",  # its libc++, libc++abi and compiler-rt
+OTHERS = {
+    "farwrite-": {
+        "nanobind": "BSD-3-Clause AND MIT",  # MIT is that of robin-map, which it has in it
+        "ziglang": "Apache-2.0 WITH LLVM-exception",  # its libc++, libc++abi and compiler-rt
+        "rdma-core": "Linux-OpenIB OR GPL-2.0-only",  # functions of verbs.h
+    },
+    "farwrite_grpc-": {"grpc": "Apache-2.0", "abseil-cpp": "Apache-2.0"},  # headers of Debian's
 }
-"""What is linked into the wheels, by its distribution on PyPI, and the licence of that part."""
+"""What of others is in the wheels, by how their names begin, with the licence of that part."""
 TENSORFLOW = "tensorflow-cpu==2.21.0"
 USE_PLUGIN = (
     "import farwrite.tensorflow as f; assert 'farwrite_tensorflow' in str(f.PLUGIN), f.PLUGIN"
@@ -113,22 +118,21 @@ def contents(of: str) -> str:
     bom = Bom()
     bom.metadata.component = whole
     bom.metadata.properties.add(Property(name="farwrite:commit", value=of))
-    linked = [
-        Component(
-            name=name,
-            version=pins()[name],
+
+    @functools.cache  # one for all the files that have it
+    def component(part: Included) -> Component:
+        return Component(
+            name=part.name,
+            version=part.version or None,
             type=ComponentType.LIBRARY,
-            licenses=[licences.make_from_string(licence)],
+            licenses=[licences.make_from_string(part.licence)],
         )
-        for name, licence in LINKED.items()
-    ]
+
     listed = []
     for file in files():
         value = HashType(alg=HashAlgorithm.SHA_256, content=digest(file))
         one = Component(name=file.name, version=VERSION, type=ComponentType.FILE, hashes=[value])
-        inside = included(file, licences)
-        if file.name.startswith("farwrite-") and file.suffix == ".whl":
-            inside += linked
+        inside = [component(part) for part in others_in(file)]
         for part in (one, *inside):
             bom.components.add(part)
         bom.register_dependency(one, inside)
@@ -137,20 +141,22 @@ def contents(of: str) -> str:
     return JsonV1Dot6(bom).output_as_string(indent=2) + "\n"
 
 
-def included(file: Path, licences: LicenseFactory) -> list[Component]:
-    """Return what a wheel says that it has in it by the headers of others."""
-    with zipfile.ZipFile(file) if file.suffix == ".whl" else contextlib.nullcontext() as archive:
-        names = archive.namelist() if archive else []
-        facts = [json.loads(archive.read(name)) for name in names if name.endswith(f"/{FACTS}")]
+def others_in(file: Path) -> list[Included]:
+    """Return what of others is in a wheel: as its own facts say it, and as OTHERS does."""
+    if file.suffix != ".whl":
+        return []
+    versions = {**pins(), GRPC.name.partition("-")[0]: GRPC.name.partition("-")[2]}
+    with zipfile.ZipFile(file) as wheel:
+        names = [name for name in wheel.namelist() if name.endswith(f"/{FACTS}")]
+        facts = [json.loads(wheel.read(name)) for name in names]
     return [
-        Component(
-            name=one["name"],
-            version=one["version"] or None,
-            type=ComponentType.LIBRARY,
-            licenses=[licences.make_from_string(one["licence"])],
-        )
-        for each in facts
-        for one in each[INCLUDED]
+        *(Included(**one) for each in facts for one in each[INCLUDED]),
+        *(
+            Included(name, versions.get(name, ""), licence)
+            for start, parts in OTHERS.items()
+            if file.name.startswith(start)
+            for name, licence in parts.items()
+        ),
     ]
 
 
