@@ -23,21 +23,20 @@ void OrderedReads::add(const RemoteRegion& region, std::uint64_t at, MutableByte
     out.data = copies_.back().arrived.get();
     owner = copies_.back().arrived;
   }
-  // All that the bytes need, while they may still move: the region's end would let them change.
+  // What bytes need that may still move when this has gone: the region's end would let them change.
   const auto kept =
       std::make_shared<std::pair<std::shared_ptr<const void>, RemoteRegion>>(owner, region);
   posted_.reserve(posted_.size() + 1);
-  posted_.push_back(channel_.read(out, region, at));
-  posted_.back().on_settled([kept](const Status&) {});
+  posted_.push_back({channel_.read(out, region, at), std::move(owner)});
+  posted_.back().completion.on_settled([kept](const Status&) {});
 }
 
 Status OrderedReads::wait(const core::Deadline& deadline) {
   Status outcome;
   // The last one first: when it is over the others are, and this thread was woken once.
-  for (const Completion& read : std::views::reverse(posted_)) {
-    if (Status status = wait_until_done(read, deadline, nullptr, channel_); !status.ok()) {
-      outcome = std::move(status);
-    }
+  for (const PostedRead& read : std::views::reverse(posted_)) {
+    Status status = wait_until_done(read.completion, deadline, nullptr, channel_);
+    if (!status.ok()) outcome = std::move(status);
   }
   if (outcome.ok()) {
     for (const WaitingCopy& copy : copies_) {

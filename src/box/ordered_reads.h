@@ -31,13 +31,17 @@ class OrderedReads {
   Status wait(const core::Deadline& deadline);
 
  private:
+  struct PostedRead {
+    Completion completion;
+    std::shared_ptr<const void> memory;  // where the bytes arrive, or its owner
+  };
   struct WaitingCopy {
     MutableByteView out;
     std::shared_ptr<std::byte[]> arrived;
   };
 
   Channel& channel_;
-  std::vector<Completion> posted_;
+  std::vector<PostedRead> posted_;
   std::vector<WaitingCopy> copies_;
 };
 
