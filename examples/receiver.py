@@ -5,4 +5,4 @@ import farwrite as fw
 with fw.Device(listen="127.0.0.1:7777") as device, device.accept() as channel:
     inbox = channel.publish("inbox", channel.allocate((1024, 1024), "float32"))
     channel.wait_notification()
-    print(inbox.array.sum())
+    print(float(inbox.array.sum()))

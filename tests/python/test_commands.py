@@ -68,7 +68,7 @@ def test_a_command_of_a_package_that_is_missing_says_what_to_install(
     assert printed.out == ""
     assert printed.err == (
         f"farwrite {name}: the command is in the package {package};"
-        " run `make install` in a checkout\n"
+        " install it, or run `make install` in a checkout\n"
     )
 
 

@@ -63,7 +63,10 @@ def add_commands(subparsers: Subparsers) -> None:
             _add_unusable(subparsers, entry.name, fault)
     for name, package in PACKAGES.items():
         if name not in subparsers.choices:
-            missing = f"the command is in the package {package}; run `make install` in a checkout"
+            missing = (
+                f"the command is in the package {package}; install it, or run `make install` in a"
+                " checkout"
+            )
             _add_unusable(subparsers, name, missing)
 
 
