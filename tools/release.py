@@ -41,8 +41,9 @@ FOLDER = RESULT.with_name(f".{VERSION}")
 """What is not yet checked."""
 OTHERS = {
     "farwrite-": {
-        "nanobind": "BSD-3-Clause AND MIT",  # MIT is that of robin-map, which it has in it
-        "ziglang": "Apache-2.0 WITH LLVM-exception",  # its libc++, libc++abi and compiler-rt
+        "nanobind": "BSD-3-Clause",
+        "robin-map": "MIT",  # in nanobind
+        **dict.fromkeys(("libc++", "libc++abi", "compiler-rt"), "Apache-2.0 WITH LLVM-exception"),
         "rdma-core": "Linux-OpenIB OR GPL-2.0-only",  # functions of verbs.h
     },
     "farwrite_grpc-": {"grpc": "Apache-2.0", "abseil-cpp": "Apache-2.0"},  # headers of Debian's

@@ -17,6 +17,12 @@
 #include "memory/forked_readers.h"
 
 namespace farwrite::device {
+namespace {
+
+// Bytes: below 128 bits even random ones can be found by trying.
+constexpr std::size_t kGuessedToken = 16;
+
+}  // namespace
 
 Status check_options(const DeviceOptions& options) {
   const auto bad = [](std::string_view cause, std::string_view remedy) {
@@ -127,9 +133,16 @@ Status DeviceState::start() {
 
 Status DeviceState::check_secrets() const {
   const bool loopback = core::accepts_on_loopback(listener_.socket.get());
-  FARWRITE_RETURN_IF_ERROR(
-      identity_at(loopback, "open a device at " + listener_.endpoint.to_string()).status());
+  const std::string opening = "open a device at " + listener_.endpoint.to_string();
+  FARWRITE_RETURN_IF_ERROR(identity_at(loopback, opening).status());
   const Result<Secret>& elsewhere = secrets_.at(/*is_loopback=*/false);
+  const std::size_t length = elsewhere.ok() ? elsewhere.value().token.size() : 0;
+  if (!loopback && length > 0 && length < kGuessedToken) {
+    core::log(core::LogLevel::kWarning,
+              opening + ": the token has " + std::to_string(length) +
+                  " bytes, and a program that sees a connection begin can find out one as short; "
+                  "use a longer one, as `openssl rand -hex 32` makes");
+  }
   if (!options_.encrypt || (elsewhere.ok() && !elsewhere.value().token.empty())) return Status();
   return Status::error(StatusCode::kInvalidArgument, {"open a device"},
                        "encrypt is set and token is not", "set the token that all peers share");

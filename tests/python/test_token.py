@@ -161,6 +161,25 @@ def test_a_device_without_a_token_listens_on_no_other_address() -> None:
         fw.Device(listen="0.0.0.0:0")
 
 
+@pytest.mark.parametrize(
+    ("listen", "token", "warned"),
+    [
+        ("0.0.0.0:0", "x" * 15, True),
+        ("0.0.0.0:0", "x" * 16, False),
+        ("127.0.0.1:0", "x", False),
+    ],
+)
+def test_a_token_that_can_be_guessed_is_warned_of_between_hosts(
+    listen: str, token: str, warned: bool
+) -> None:
+    opens = f"import farwrite as fw; fw.Device(listen={listen!r}, token={token!r}).close()"
+    ended = subprocess.run(
+        [sys.executable, "-c", opens], check=True, capture_output=True, text=True, timeout=LIMIT
+    )
+    assert ("the token has 15 bytes" in ended.stderr) == warned
+    assert token not in ended.stderr
+
+
 @pytest.mark.namespaces
 def test_a_device_without_a_token_stays_on_the_loopback() -> None:
     with two_hosts() as (host, _):
