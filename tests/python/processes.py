@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -34,6 +34,21 @@ def stop(process: int) -> None:
     os.kill(process, signal.SIGSTOP)
     ended = os.waitid(os.P_PID, process, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
     assert ended is not None and ended.si_code == os.CLD_STOPPED
+
+
+def stop_group(group: int) -> None:
+    """Stop a process group with SIGSTOP. Returns once all threads of its processes have stopped."""
+    os.killpg(group, signal.SIGSTOP)
+    wait_until(lambda: {*thread_states(group)} <= {"T", "Z"})
+
+
+def thread_states(group: int) -> Iterator[str]:
+    """Yield the state, as proc(5) has it, of each thread of the processes of a group."""
+    for stat in Path("/proc").glob("[0-9]*/task/[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended
+            state, _, of = stat.read_text().rpartition(")")[2].split()[:3]
+            if int(of) == group:
+                yield state
 
 
 def wait_until(condition: Callable[[], object]) -> None:

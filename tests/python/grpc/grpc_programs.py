@@ -15,7 +15,7 @@ import pytest
 import sanitized
 from grpc_statistics import VARIABLE, Statistics, read_statistics
 
-from processes import group_lives, stop
+from processes import group_lives, stop_group
 
 REPOSITORY = Path(__file__).parents[3]
 PROGRAMS = REPOSITORY / "build/grpc/programs" / sanitized.PRESET
@@ -139,8 +139,8 @@ class GrpcProgram:
         os.killpg(self._process.pid, number)
 
     def stop(self) -> None:
-        """Stop it with SIGSTOP, until SIGCONT."""
-        stop(self._process.pid)
+        """Stop it and its children with SIGSTOP, until SIGCONT."""
+        stop_group(self._process.pid)
 
     def wait(self, seconds: float = 60.0) -> int:
         """Wait for its end; return its status, negative for a signal."""
