@@ -19,10 +19,10 @@ struct BoxReads {
   std::chrono::nanoseconds spin = std::chrono::seconds(1);  // how long a wait polls
 };
 
-// What a plain socket asks for, and how long an answer to it is.
+// The bytes of a plain socket's request, and of its answer.
 struct SocketRequests {
-  std::uint64_t request = 48;  // bytes
-  std::uint64_t answer = 1024;
+  std::uint64_t request = 0;
+  std::uint64_t answer = 0;
 };
 
 // Connects to the box, creates a segment, and returns the microseconds of each read. In C++,

@@ -1,7 +1,8 @@
 /// @file
 /// The C ABI: the options of a device, set one by one by their keyword. docs/reference/options.md
-/// lists the keywords. Its `metrics` is none of them: a C program serves what fw_device_metrics()
-/// writes. One that knows at compile time which options it sets fills fw_device_options instead.
+/// lists the keywords. Python's `metrics` has no keyword here: a C program serves the text of
+/// fw_device_metrics() itself. A program that knows at compile time which options it sets fills
+/// fw_device_options instead.
 #pragma once
 
 #include "farwrite/c_device.h"

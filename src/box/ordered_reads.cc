@@ -26,7 +26,7 @@ void OrderedReads::add(const RemoteRegion& region, std::uint64_t at, MutableByte
   // What bytes need that may still move when this has gone: the region's end would let them change.
   const auto kept =
       std::make_shared<std::pair<std::shared_ptr<const void>, RemoteRegion>>(owner, region);
-  posted_.reserve(posted_.size() + 1);
+  posted_.reserve(posted_.size() + 1);  // nothing may throw between the post and its keeper
   posted_.push_back({channel_.read(out, region, at), std::move(owner)});
   posted_.back().completion.on_settled([kept](const Status&) {});
 }

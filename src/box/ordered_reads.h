@@ -1,5 +1,5 @@
-// OrderedReads: reads of a server's memory that take one round trip together, where the server's
-// process takes the bytes in the order of the reads (Channel::reads_in_order()).
+// OrderedReads: reads of a server's memory that are posted together and waited for together. Where
+// Channel::reads_in_order() they take one round trip, and the bytes are taken in their order.
 #pragma once
 
 #include <cstddef>

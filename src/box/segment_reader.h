@@ -33,13 +33,14 @@ class SegmentReader {
   Status read_range(MutableByteView out, std::uint64_t offset, Consistency consistency);
   enum class Try {
     kWhole,
-    kChanging,  // nothing was read
-    kMoved,     // another buffer is current
+    kChanging,  // a change of the bytes is under way
+    kMoved,     // another buffer is current, or the buffer is gone
     kTorn,      // the bytes changed meanwhile
   };
   // Three round trips: the row, the bytes, and the row again.
   Result<Try> try_apart(MutableByteView out, std::uint64_t offset);
-  // The same in one, from the row that was current when this client looked last.
+  // The same in one, of the row that was current when this client looked last. Of more than
+  // kGuessedBytes in two: it looks first.
   Result<Try> try_at_once(MutableByteView out, std::uint64_t offset);
   // Finds row_, state_ and buffer_. False: the buffer is gone, so look again.
   Result<bool> begin_at_once(std::uint64_t bytes);

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "box/ordered_reads.h"
 #include "box/settled.h"
 #include "core/mutex.h"
 
@@ -144,12 +145,11 @@ Result<SegmentState::MappedBuffer> SegmentState::buffer(std::uint64_t number,
 Status SegmentState::fetch(MutableByteView out, const RemoteRegion& region, std::uint64_t offset,
                            const core::Deadline& deadline,
                            const std::shared_ptr<const void>& owner) const {
-  const Completion read = client_->channel().read(out, region, offset);
-  if (owner == nullptr) return wait_until_settled(read);
-  // A read that is given up still needs the region: its end would let the bytes change.
-  const auto kept =
-      std::make_shared<std::pair<std::shared_ptr<const void>, RemoteRegion>>(owner, region);
-  return wait_until_done(read, client_->answer_by(deadline, out.size), kept, client_->channel());
+  Channel& channel = client_->channel();
+  if (owner == nullptr) return wait_until_settled(channel.read(out, region, offset));
+  OrderedReads one(channel);
+  one.add(region, offset, out, owner);
+  return one.wait(client_->answer_by(deadline, out.size));
 }
 
 Result<RemoteRegion> SegmentState::state_region() const {

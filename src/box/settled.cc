@@ -16,7 +16,7 @@ Status wait_until_settled(const Completion& completion) {
 
 Status wait_until_done(const Completion& completion, const core::Deadline& deadline,
                        std::shared_ptr<const void> owner, const Channel& channel) {
-  completion.on_settled([owner = std::move(owner)](const Status&) {});
+  if (owner != nullptr) completion.on_settled([owner = std::move(owner)](const Status&) {});
   Status outcome = completion.wait(deadline.remaining());
   if (completion.done()) return outcome;
   return internal::late({.operation = "read", .peer = channel.peer_name()}, channel.peer_state(),

@@ -15,8 +15,8 @@ namespace farwrite::box {
 // peer that was stopped, so it is for memory of the caller alone.
 Status wait_until_settled(const Completion& completion);
 // Waits until the operation is done, which the end of its channel makes it, or until `deadline`:
-// kDeadlineExceeded then, an error that names the peer of `channel`. The memory's `owner` lives
-// until no more bytes move.
+// kDeadlineExceeded then, an error that names the peer of `channel`. The memory's `owner`, if
+// it is not null, lives until no more bytes move.
 Status wait_until_done(const Completion& completion, const core::Deadline& deadline,
                        std::shared_ptr<const void> owner, const Channel& channel);
 

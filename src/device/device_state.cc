@@ -19,7 +19,8 @@
 namespace farwrite::device {
 namespace {
 
-// Bytes: below 128 bits even random ones can be found by trying.
+// Bytes. A shorter token cannot have the 128 random bits that docs/explanation/contract.md asks
+// for.
 constexpr std::size_t kGuessedToken = 16;
 
 }  // namespace
@@ -140,8 +141,8 @@ Status DeviceState::check_secrets() const {
   if (!loopback && length > 0 && length < kGuessedToken) {
     core::log(core::LogLevel::kWarning,
               opening + ": the token has " + std::to_string(length) +
-                  " bytes, and a program that sees a connection begin can find out one as short; "
-                  "use a longer one, as `openssl rand -hex 32` makes");
+                  " bytes, and a program that sees a connection begin can test guesses of it; "
+                  "use 16 random bytes or more, as `openssl rand -hex 32` makes");
   }
   if (!options_.encrypt || (elsewhere.ok() && !elsewhere.value().token.empty())) return Status();
   return Status::error(StatusCode::kInvalidArgument, {"open a device"},

@@ -1,6 +1,7 @@
-// Reads that change beside them: what a reader knew of the segment before is out of date.
+// Reads beside changes: what a reader knew of the segment before is out of date.
 #include <atomic>
 #include <memory>
+#include <string>
 #include <thread>
 
 #include "conformance/box_fixture.h"
@@ -21,7 +22,7 @@ Change fill(double value) {
   return change;
 }
 
-// With memory that has an owner, which large reads need to take one round trip.
+// Into memory that has an owner: without one, large bytes are asked for apart over tcp as well.
 std::vector<float> owned_read(const Segment& segment, Consistency consistency) {
   const auto values = std::make_shared<std::vector<float>>(segment.info().bytes / sizeof(float));
   ReadOptions options;

@@ -36,7 +36,7 @@ class TcpLane final : public Lane, private FrameHandler {
   Completion post(const Operation& operation) override;
   Progress poll(EventSink& sink) override;
   Doorbell arm() override;
-  // An answer is. What is left to send was not known when the other thread armed.
+  // What arrives rings. Bytes that are left to send do not: the other thread armed before them.
   bool rings_for_pending() const override { return !sender_.has_queue(); }
 
   LaneSender& sender() { return sender_; }

@@ -64,7 +64,9 @@ CallBody CallBody::of(const absl::Status& failure) {
 absl::Status send_call(PeerProcess& peer, fw_device* device, CallMessage message,
                        const CallBody& body, const std::function<bool()>& written) {
   const auto not_wanted = [&written] { return written && !written(); };
-  const absl::Status aborted = absl::AbortedError("Farwrite: the call is not wanted any more");
+  const auto aborted = [] {
+    return absl::AbortedError("Farwrite: the call is not wanted any more");
+  };
   message.head_bytes = body.head.size();
   message.body_bytes = body.bytes;
   message.inside = body.head;
@@ -73,7 +75,7 @@ absl::Status send_call(PeerProcess& peer, fw_device* device, CallMessage message
     const std::size_t fields_and_head = inside.size();
     inside.resize(fields_and_head + body.bytes);
     if (body.bytes > 0) body.write_to(inside.data() + fields_and_head);
-    return not_wanted() ? aborted : peer.send(inside, kCallTag);
+    return not_wanted() ? aborted() : peer.send(inside, kCallTag);
   }
   if (!peer.takes(inside.size()) || body.bytes == 0) message.inside = {};
   void* memory = nullptr;
@@ -91,7 +93,7 @@ absl::Status send_call(PeerProcess& peer, fw_device* device, CallMessage message
     std::memset(bytes + body.head.size(), 0, message.body_at() - body.head.size());
   }
   if (body.bytes > 0) body.write_to(bytes + message.body_at());
-  if (not_wanted()) return aborted;
+  if (not_wanted()) return aborted();
   const absl::Status sent =
       peer.lend(encode(message), memory, message.lent_bytes(), std::move(lent), kCallTag);
   return sent.ok() ? sent : absl::UnavailableError(sent.message());

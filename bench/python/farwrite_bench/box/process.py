@@ -131,10 +131,12 @@ def served_socket(request: int, answer: int) -> Iterator[Turn]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
-            with contextlib.suppress(OSError):  # nothing has connected
+            try:
                 connection, _ = listener.accept()
-                with connection:
-                    _native.answer_requests(connection.fileno(), request, answer)
+            except OSError:
+                return  # nothing has connected
+            with connection:
+                _native.answer_requests(connection.fileno(), request, answer)
 
         thread = threading.Thread(target=serve)
         thread.start()
