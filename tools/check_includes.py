@@ -36,7 +36,7 @@ FLOORS: Mapping[str, str] = {
     "src/c_api": "core gpu memory fabric device transfer stream box tensorflow/stats",
     "src/grpc": "core",
     "src/grpc/include/farwrite": "",
-    "src/python": "",
+    "src/python": "core/steady_condition.h",
     **{
         f"src/tensorflow/{folder}": " ".join(f"tensorflow/{below}" for below in PLUGIN[:number])
         for number, folder in enumerate(PLUGIN)
@@ -47,7 +47,8 @@ FLOORS: Mapping[str, str] = {
     "bench/python/farwrite_bench": "farwrite",
     "experiments/python/farwrite_experiments": "farwrite farwrite_bench",
 }
-"""Folder: the folders that it may use. C++ names them below `src/`, Python by the package."""
+"""Folder: what it may use, folders or single files. C++ names them below `src/`, Python by the
+package."""
 
 
 def faults(files: Mapping[str, str]) -> list[str]:
@@ -122,7 +123,8 @@ def _floor_of(path: str) -> str | None:
 def _may(floor: str, used: str) -> bool:
     allowed = FLOORS[floor].split()
     if floor.startswith("src/"):
-        return used in allowed or f"src/{used}" == floor
+        folder = str(PurePosixPath(used).parent)
+        return used in allowed or folder in allowed or f"src/{folder}" == floor
     return used in allowed or used == PurePosixPath(floor).name
 
 
@@ -132,7 +134,7 @@ def _uses(path: str, text: str, files: Mapping[str, str]) -> Iterator[str]:
         yield from packages & {name.partition(".")[0] for name in _modules(ast.parse(text))}
         return
     for name in _included(path, text, files):
-        yield str(PurePosixPath(name).parent).removeprefix("src/")
+        yield name.removeprefix("src/")
 
 
 def _included(path: str, text: str, files: Mapping[str, str]) -> Iterator[str]:

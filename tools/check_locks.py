@@ -1,8 +1,8 @@
 """Fails if a source uses a lock that clang's analysis or the check of lock ranks does not see.
 
 Nothing in `src/` uses a lock of the standard library but `src/core/mutex.h`, whose Mutex, Lock and
-CondVar say what they guard, and `src/python`, which uses nothing of the library but its public
-headers. The compiler refuses a Mutex without a rank. Its rank says nothing of mutexes that a thread
+CondVar say what they guard, and `src/python`, which uses the library by its public headers. Nothing
+uses `std::condition_variable`: `src/core/steady_condition.h` says why. The compiler refuses a Mutex without a rank. Its rank says nothing of mutexes that a thread
 may take in any order, and `UNORDERED` lists those.
 """
 
@@ -15,11 +15,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 OURS = "src/core/mutex.h"
+CONDITION = "src/core/steady_condition.h"
 OVER_THE_BORDER = "src/python/"
 RAW = re.compile(
-    r"\bstd::((?:recursive_|shared_)?(?:timed_)?mutex|condition_variable(?:_any)?"
-    r"|(?:unique|shared|scoped)_lock|lock_guard)\b"
+    r"\bstd::((?:recursive_|shared_)?(?:timed_)?mutex|(?:unique|shared|scoped)_lock|lock_guard)\b"
 )
+WALL_CLOCK = re.compile(r"\bstd::(condition_variable(?:_any)?)\b")
 ANY_ORDER = re.compile(r"\bSiblings::kAnyOrder\b")
 UNORDERED = {
     "src/core/lock_rank.cc": "the check itself",
@@ -36,7 +37,9 @@ def faults(files: Mapping[str, str]) -> list[str]:
     for path, text in files.items():
         for number, line in enumerate(text.splitlines(), 1):
             code = line.partition("//")[0]
-            own = path == OURS or path.startswith(OVER_THE_BORDER)
+            if wait := WALL_CLOCK.search(code):
+                found.append(f"{path}:{number}: std::{wait[1]}; {CONDITION} says why not")
+            own = path in (OURS, CONDITION) or path.startswith(OVER_THE_BORDER)
             if not own and (raw := RAW.search(code)):
                 found.append(
                     f"{path}:{number}: std::{raw[1]}; {OURS} has the one that the compiler checks"

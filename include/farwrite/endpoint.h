@@ -33,6 +33,9 @@ inline Status malformed_endpoint(std::string_view text, std::string_view why) {
 }  // namespace internal
 
 inline Result<Endpoint> Endpoint::parse(std::string_view text) {
+  if (text.find("://") != std::string_view::npos) {
+    return internal::malformed_endpoint(text, "begins with a scheme, which an endpoint has not");
+  }
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) return internal::malformed_endpoint(text, "has no port");
   std::string_view host = text.substr(0, colon);

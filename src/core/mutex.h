@@ -1,4 +1,4 @@
-// Mutex, Lock and CondVar: the standard library's, as clang's thread-safety analysis reads them.
+// Mutex, Lock and CondVar: locks, as clang's thread-safety analysis reads them.
 //
 // A field names the mutex that guards it (FW_GUARDED_BY), and a function the mutexes that its
 // caller holds (FW_REQUIRES) or must not hold (FW_EXCLUDES). `make lint` lets clang check both on
@@ -14,6 +14,7 @@
 #include <shared_mutex>
 
 #include "core/lock_rank.h"
+#include "core/steady_condition.h"
 
 // Several mutexes in FW_GUARDED_BY, all to write and any to read, need clang 23.
 #if defined(__clang__) && __clang_major__ >= 23
@@ -156,29 +157,28 @@ class FW_SCOPED_CAPABILITY Unlock {
   Mutex& mutex_;
 };
 
-// A std::condition_variable, which waits with a mutex that the thread holds. A predicate that reads
-// guarded fields says FW_REQUIRES(mutex) itself. Notify without the mutex: the thread that wakes
-// takes it, and would sleep once more. With it only where that thread may destroy this at once.
+// A condition variable, which waits with a mutex that the thread holds, and counts on the steady
+// clock. A predicate that reads guarded fields says FW_REQUIRES(mutex) itself. Notify without the
+// mutex: the thread that wakes takes it, and would sleep once more. With it only where that thread
+// may destroy this at once.
 class CondVar {
  public:
   void notify_one() { changed_.notify_one(); }
   void notify_all() { changed_.notify_all(); }
 
   void wait(Mutex& mutex) FW_REQUIRES(mutex) {
-    Native native(mutex);
-    changed_.wait(native.lock);
+    const Released released(mutex);
+    changed_.wait(mutex.mutex_);
   }
-  template <typename Clock, typename Duration>
-  std::cv_status wait_until(Mutex& mutex, std::chrono::time_point<Clock, Duration> end)
+  std::cv_status wait_until(Mutex& mutex, std::chrono::steady_clock::time_point end)
       FW_REQUIRES(mutex) {
-    Native native(mutex);
-    return changed_.wait_until(native.lock, end);
+    const Released released(mutex);
+    return changed_.wait_until(mutex.mutex_, end);
   }
   template <typename Rep, typename Period>
   std::cv_status wait_for(Mutex& mutex, std::chrono::duration<Rep, Period> longest)
       FW_REQUIRES(mutex) {
-    Native native(mutex);
-    return changed_.wait_for(native.lock, longest);
+    return wait_until(mutex, std::chrono::steady_clock::now() + longest);
   }
 
   // Until the predicate holds; with an end, whether it holds then.
@@ -186,8 +186,8 @@ class CondVar {
   void wait(Mutex& mutex, Predicate ended) FW_REQUIRES(mutex) FW_NO_THREAD_SAFETY_ANALYSIS {
     while (!ended()) wait(mutex);
   }
-  template <typename Clock, typename Duration, typename Predicate>
-  bool wait_until(Mutex& mutex, std::chrono::time_point<Clock, Duration> end, Predicate ended)
+  template <typename Predicate>
+  bool wait_until(Mutex& mutex, std::chrono::steady_clock::time_point end, Predicate ended)
       FW_REQUIRES(mutex) FW_NO_THREAD_SAFETY_ANALYSIS {
     while (!ended()) {
       if (wait_until(mutex, end) == std::cv_status::timeout) return ended();
@@ -201,23 +201,17 @@ class CondVar {
   }
 
  private:
-  // The mutex as the library takes it. The wait releases it, and so its rank.
-  struct Native {
-    explicit Native(Mutex& held) : mutex(held), lock(held.mutex_, std::adopt_lock) {
-      mutex.before_unlock();
-    }
-    ~Native() {
-      lock.release();
-      mutex.locked();
-    }
-    Native(const Native&) = delete;
-    Native& operator=(const Native&) = delete;
+  // A wait releases the mutex, and so its rank.
+  struct Released {
+    explicit Released(Mutex& held) : mutex(held) { mutex.before_unlock(); }
+    ~Released() { mutex.locked(); }
+    Released(const Released&) = delete;
+    Released& operator=(const Released&) = delete;
 
     Mutex& mutex;
-    std::unique_lock<std::mutex> lock;
   };
 
-  std::condition_variable changed_;
+  SteadyCondition changed_;
 };
 
 }  // namespace farwrite::core

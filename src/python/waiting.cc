@@ -115,8 +115,10 @@ void Beside::work() {
   while (true) {
     std::function<void()> job;  // what it holds is let go of before the next wait
     {
-      std::unique_lock lock(mutex_);
-      given_.wait_for(lock, kComesBack, [this] { return job_ != nullptr; });
+      const std::lock_guard lock(mutex_);
+      const auto end = std::chrono::steady_clock::now() + kComesBack;
+      while (job_ == nullptr && given_.wait_until(mutex_, end) == std::cv_status::no_timeout) {
+      }
       ended_ = job_ == nullptr;
       if (ended_) return;
       job = std::exchange(job_, nullptr);

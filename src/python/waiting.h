@@ -15,6 +15,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/steady_condition.h"
 #include "farwrite/status.h"
 #include "farwrite/timeout.h"
 #include "python/errors.h"
@@ -159,7 +160,7 @@ class Beside {
   const ForkMark mark_;
   bool free_ = false;  // main thread only; one that does an abandoned job is not
   std::mutex mutex_;   // guards what follows
-  std::condition_variable given_;
+  core::SteadyCondition given_;
   std::function<void()> job_;
   bool ended_ = false;
 };
@@ -174,7 +175,7 @@ auto wait_beside(Call call) {
 
   struct SharedOutcome {
     std::mutex mutex;  // guards what follows
-    std::condition_variable ended;
+    core::SteadyCondition ended;
     bool over = false;
     std::optional<Outcome> outcome;
     std::exception_ptr failure;  // the call had no memory, and threw
@@ -200,8 +201,12 @@ auto wait_beside(Call call) {
   }));
   while (true) {
     const bool ended = without_gil([&] {
-      std::unique_lock lock(shared->mutex);
-      return shared->ended.wait_for(lock, kSignalInterval, [&] { return shared->over; });
+      const std::lock_guard lock(shared->mutex);
+      const auto end = std::chrono::steady_clock::now() + kSignalInterval;
+      while (!shared->over &&
+             shared->ended.wait_until(shared->mutex, end) == std::cv_status::no_timeout) {
+      }
+      return shared->over;
     });
     if (ended) {
       thread->set_free();

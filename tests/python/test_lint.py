@@ -169,6 +169,16 @@ CIRCLE = {
 }
 
 
+def test_a_folder_may_use_a_file_of_another_and_not_its_neighbour() -> None:
+    files = {
+        "src/core/steady_condition.h": "",
+        "src/core/mutex.h": "",
+        "src/python/one.h": '#include "core/steady_condition.h"\n',
+        "src/python/two.h": '#include "core/mutex.h"\n',
+    }
+    assert [fault.partition(":")[0] for fault in check_includes.faults(files)] == ["src/python/two.h"]
+
+
 def test_files_do_not_use_each_other() -> None:
     [found] = check_includes.faults({**BELOW, **CIRCLE})
     assert all(path in found for path in CIRCLE)
@@ -188,7 +198,6 @@ def test_a_new_folder_needs_a_floor() -> None:
     [
         "std::mutex mutex_;",
         "mutable std::shared_mutex mutex_;",
-        "std::condition_variable changed_;",
         "const std::lock_guard lock(mutex_);",
         "std::unique_lock<Mutex> lock(mutex_, std::adopt_lock);",
     ],
@@ -200,6 +209,12 @@ def test_a_lock_that_the_compiler_does_not_check_is_refused(line: str) -> None:
 
 def test_the_python_module_has_the_locks_of_the_standard_library() -> None:
     assert check_locks.faults({"src/python/waiting.h": "std::mutex mutex_;\n"}) == []
+
+
+@pytest.mark.parametrize("path", ["src/box/pin.cc", "src/python/waiting.h", check_locks.OURS])
+def test_a_condition_variable_that_may_wait_by_the_wall_clock_is_refused(path: str) -> None:
+    found = check_locks.faults({path: "std::condition_variable changed_;\n"})
+    assert [fault.split(" ")[0] for fault in found] == [f"{path}:1:"]
 
 
 def test_a_lock_that_the_compiler_checks_is_not_refused() -> None:

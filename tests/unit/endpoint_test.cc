@@ -18,13 +18,15 @@ TEST(Endpoint, ReadsWhatItWrites) {
 
 TEST(Endpoint, ShowsWhatIsWrongAndARightOne) {
   for (const char* text : {"", ":", "host", "host:", ":7", "host:port", "host:-1", "host:65536",
-                           "host:7x", "::1:7", "[]:7", "host:7:8", "host: 7", "host:+7"}) {
+                           "host:7x", "::1:7", "[]:7", "host:7:8", "host: 7", "host:+7",
+                           "tcp://host:7"}) {
     const auto endpoint = Endpoint::parse(text);
     ASSERT_FALSE(endpoint.ok()) << text;
     EXPECT_EQ(endpoint.status().code(), StatusCode::kInvalidArgument) << text;
     EXPECT_NE(endpoint.status().message().find("\"" + std::string(text) + "\""), std::string::npos);
     EXPECT_NE(endpoint.status().message().find("127.0.0.1:7777"), std::string::npos);
   }
+  EXPECT_NE(Endpoint::parse("tcp://host:7").status().message().find("a scheme"), std::string::npos);
 }
 
 }  // namespace

@@ -197,6 +197,21 @@ def test_memory_that_is_refused_in_the_library_is_an_error_of_farwrite(
     assert said.startswith("went on\n")
 
 
+@pytest.mark.parametrize("fabric", ["shm", "tcp"])
+def test_neither_the_wall_clock_nor_a_refusal_prolongs_a_wait(python: Path, fabric: str) -> None:
+    """libc++ has its own ways to wait, and to report what the system refuses."""
+    said = call(
+        python,
+        *("-W", "ignore", HERE.parent / "matrix" / "refused_program.py"),
+        *(fabric, "clock,descriptors,memory,threads,files"),
+        seconds=400,
+        PYTHONPATH=str(HERE.parent),
+        FARWRITE_LOG="off",
+        TEST_SHARE="3",
+    )
+    assert said.splitlines()[-1] == "survivor fine"
+
+
 def test_a_thread_that_cannot_start_is_an_error_of_farwrite(python: Path) -> None:
     """std::system_error, of std::thread in the library."""
     said = call(
