@@ -2,8 +2,9 @@
 
 Nothing in `src/` uses a lock of the standard library but `src/core/mutex.h`, whose Mutex, Lock and
 CondVar say what they guard, and `src/python`, which uses the library by its public headers. Nothing
-uses `std::condition_variable`: `src/core/steady_condition.h` says why. The compiler refuses a Mutex without a rank. Its rank says nothing of mutexes that a thread
-may take in any order, and `UNORDERED` lists those.
+uses `std::condition_variable`: `src/core/steady_condition.h` says why. The compiler refuses a Mutex
+without a rank. Its rank says nothing of mutexes that a thread may take in any order, and
+`UNORDERED` lists those.
 """
 
 from __future__ import annotations

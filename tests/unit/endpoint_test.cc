@@ -17,9 +17,9 @@ TEST(Endpoint, ReadsWhatItWrites) {
 }
 
 TEST(Endpoint, ShowsWhatIsWrongAndARightOne) {
-  for (const char* text : {"", ":", "host", "host:", ":7", "host:port", "host:-1", "host:65536",
-                           "host:7x", "::1:7", "[]:7", "host:7:8", "host: 7", "host:+7",
-                           "tcp://host:7"}) {
+  for (const char* text :
+       {"", ":", "host", "host:", ":7", "host:port", "host:-1", "host:65536", "host:7x", "::1:7",
+        "[]:7", "host:7:8", "host: 7", "host:+7", "tcp://host:7"}) {
     const auto endpoint = Endpoint::parse(text);
     ASSERT_FALSE(endpoint.ok()) << text;
     EXPECT_EQ(endpoint.status().code(), StatusCode::kInvalidArgument) << text;
