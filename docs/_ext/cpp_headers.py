@@ -7,6 +7,7 @@ page that names every header shows every public name.
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any, ClassVar
 from xml.etree import ElementTree
@@ -88,6 +89,7 @@ def undocumented_enumerators(header: str) -> list[str]:
     ]
 
 
+@functools.cache
 def _compounds() -> list[ElementTree.Element]:
     files = sorted(XML.glob("[cns]*.xml")) + sorted(XML.glob("*_8h.xml"))
     compounds = {}

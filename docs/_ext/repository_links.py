@@ -134,6 +134,24 @@ def file_pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
         yield name, {"title": title, "body": f"<h1>{escape(title)}</h1>\n{body}"}, "page.html"
 
 
+def one_tree_for_each_depth(
+    app: Sphinx, page: str, _template: str, context: dict[str, Any], _doctree: nodes.document | None
+) -> None:
+    """Make the navigation of pages that show files once for each depth: it differs in `../`."""
+    if not page.startswith("repository/"):
+        return
+    trees: dict[tuple[Any, ...], str] = app.repository_trees  # type: ignore[attr-defined]
+    make = context["toctree"]
+
+    def toctree(**options: Any) -> str:
+        key = (page.count("/"), *sorted(options.items()))
+        if key not in trees:
+            trees[key] = make(**options)
+        return trees[key]
+
+    context["toctree"] = toctree
+
+
 def _entries(folder: Path) -> list[Path]:
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard", "."],
@@ -173,4 +191,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("source-read", rebase_links)
     app.add_transform(RepositoryLinks)
     app.connect("html-collect-pages", file_pages)
+    app.repository_trees = {}  # type: ignore[attr-defined]
+    app.connect("html-page-context", one_tree_for_each_depth, priority=400)  # before the theme's
     return {"parallel_read_safe": False, "parallel_write_safe": True}
