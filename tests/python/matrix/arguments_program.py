@@ -23,7 +23,7 @@ from matrix import calls, command_line, nasty, program, world
 from matrix.arrived import ARRIVED, bytes_of
 from matrix.calls import WORLD
 from matrix.functions import FUNCTIONS, TABLE
-from matrix.kinds import LATE, SHORT, Row
+from matrix.kinds import LATE, Row
 from matrix.made import CLOSING, ENDINGS, HANG, AlarmError, Made
 from matrix.parameters import domain_of, owners, parameters, strangers
 from matrix.world import the_world
@@ -34,6 +34,8 @@ REFUSALS = (
 )  # fmt: skip
 REFUSED = (fw.InvalidArgument, fw.OutOfRange)
 """What a call with good arguments never raises."""
+SOON = 0.05
+"""Seconds for calls that wait for what never comes."""
 PATIENCE = 0.1
 """Seconds after which a call that may wait is known to."""
 LONG = 20.0
@@ -105,7 +107,7 @@ class Pair:
         long = good and self._takes.waits(value)
         # What has no such name waits for something to give it.
         short = self.late or self._parameter in ("name", "segment")
-        calls.SHORT = SHORT if short else LONG
+        calls.SHORT = SOON if short else LONG
         made = Made(self._owner, self._entry, self._row)
         if ".accumulate." in self.name:
             WORLD["Segment"].fill(0)
@@ -142,7 +144,7 @@ class Pair:
 
     def after(self, fabric: str) -> str | None:
         """Make the call as the table has it."""
-        calls.SHORT = SHORT if self.late else LONG
+        calls.SHORT = SOON if self.late else LONG
         made = Made(self._owner, self._entry, self._row)
         made.run(self._target)
         problem = made.problem("none", fabric)
