@@ -15,6 +15,7 @@ from farwrite_bench.cluster.readings import Readings
 MEGABYTE = 10**6
 
 
+@pytest.mark.slow
 def test_three_ways_add_in_turn_and_farwrite_moves_every_vector(tmp_path: Path) -> None:
     figures = tmp_path / "new" / "assign.json"
     ended = bench(

@@ -42,6 +42,7 @@ def converge(tmp_path: Path, *words: str, seconds: float = 240) -> dict[str, Any
     return result(figures, "convergence")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(250)  # half a minute alone on two processors
 def test_a_task_takes_the_same_steps_over_grpc_and_farwrite(tmp_path: Path) -> None:
     facts = converge(tmp_path, "--task", "sentences", seconds=240)
