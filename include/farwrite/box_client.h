@@ -95,9 +95,9 @@ class Client {
                          std::chrono::nanoseconds timeout = std::chrono::nanoseconds(0)) const;
   /// Attaches the segment of that key. kNotFound if it was freed.
   Result<Segment> attach(std::uint64_t key) const;
-  /// Every segment of the box, without its description.
+  /// Every segment of the box. A description of more than kMaxListedDescription bytes is left out.
   Result<std::vector<SegmentInfo>> list() const;
-  /// The segment of that name, as it is now, without its description. kNotFound.
+  /// The segment of that name as list() has it, as it is now. kNotFound.
   Result<SegmentInfo> describe(std::string_view name) const;
   /// Memory that the server reads where it is: sources from it need no copy. 64-byte aligned.
   /// kCancelled after close().

@@ -113,6 +113,8 @@ class Factor {
 inline constexpr std::uint32_t kMaxBuffers = 64;
 /// The longest SegmentSpec::description, in bytes: the schema of a model of 100,000 tensors.
 inline constexpr std::uint64_t kMaxDescription = std::uint64_t{32} << 20;
+/// The longest description that a list has, in bytes. A longer one is left out there.
+inline constexpr std::uint64_t kMaxListedDescription = 256;
 /// The highest rank of a segment.
 inline constexpr std::size_t kMaxRank = 16;
 /// Versions are counted, and reads are checked, for each piece of this many bytes.

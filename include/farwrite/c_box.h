@@ -218,7 +218,7 @@ FW_API fw_status* fw_box_attach(fw_box_client* client, const char* name, uint64_
 /// Attaches the segment of that key.
 FW_API fw_status* fw_box_attach_key(fw_box_client* client, uint64_t key, fw_segment** segment);
 /// Calls `on_info` in this thread for every segment of the box, or for the one named `name` alone.
-/// The info is valid during the callback and has no description.
+/// The info is valid during the callback. A description of more than 256 bytes is left out, as "".
 FW_API fw_status* fw_box_list(fw_box_client* client, const char* name,
                               void (*on_info)(void* context, const fw_segment_info* info),
                               void* context);

@@ -357,8 +357,7 @@ void Session::list(std::uint64_t request) {
   Status listed = core::with_memory({.operation = "list a box"}, "the list", [&] {
     std::vector<SegmentInfo> infos;
     for (const std::shared_ptr<HostedSegment>& segment : server_.table().all()) {
-      infos.push_back(server_.describe(*segment));
-      infos.back().spec.description.clear();
+      infos.push_back(listed_info(*segment));
     }
     body = encode_infos(infos);
   });
@@ -369,9 +368,13 @@ void Session::list(std::uint64_t request) {
 void Session::describe(const Request& request) {
   const Result<std::shared_ptr<HostedSegment>> segment = server_.table().find(request.name);
   if (!segment.ok()) return refuse(request.id, segment.status());
-  SegmentInfo info = server_.describe(*segment.value());
-  info.spec.description.clear();
-  reply_with({.id = request.id}, encode_infos({info}));
+  reply_with({.id = request.id}, encode_infos({listed_info(*segment.value())}));
+}
+
+SegmentInfo Session::listed_info(const HostedSegment& segment) const {
+  SegmentInfo info = server_.describe(segment);
+  if (info.spec.description.size() > kMaxListedDescription) info.spec.description.clear();
+  return info;
 }
 
 bool Session::has_attached(std::uint64_t key) const {

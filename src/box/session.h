@@ -93,6 +93,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void detach(std::uint64_t key);
   void list(std::uint64_t request);
   void describe(const Request& request);
+  SegmentInfo listed_info(const HostedSegment& segment) const;
   void leave();
 
   Completion send(const Reply& reply);

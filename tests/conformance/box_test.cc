@@ -479,6 +479,11 @@ TEST_P(Box, ADescriptionOfAnyLengthComesWithTheSegment) {
   const Result<std::vector<SegmentInfo>> all = client.list();
   ASSERT_OK(all);
   EXPECT_EQ(3U, all.value().size());
+  for (const SegmentInfo& info : all.value()) {
+    const std::size_t length = std::stoul(info.spec.name.substr(6));
+    EXPECT_EQ(length > kMaxListedDescription ? 0 : length, info.spec.description.size());
+    EXPECT_EQ(info.spec.description, client.describe(info.spec.name).value().spec.description);
+  }
 }
 
 TEST_P(Box, AnEventIsASegmentWithoutBytes) {

@@ -402,12 +402,17 @@ def _at_free_ports(device: dict[str, Any]) -> dict[str, Any]:
 
 
 def _info(fields: Any) -> SegmentInfo:
-    layout = plain_layout(fields["element"], fields["dims"])
-    plain = fields["element"] is _farwrite.BoxElement.BYTES
+    element, dims, name = fields["element"], fields["dims"], fields["name"]
+    plain = plain_layout(element, dims)
+    try:
+        layout = parse_layout(element, dims, fields["description"], name)
+    except ProtocolError:  # of this one alone, and attach() says so
+        layout = plain
+    of_bytes = element is _farwrite.BoxElement.BYTES and layout == plain
     return SegmentInfo(
-        name=fields["name"],
+        name=name,
         key=fields["key"],
-        dtype="bytes" if plain else type_name(layout.text),
+        dtype="bytes" if of_bytes else type_name(layout.text),
         shape=layout.shape,
         nbytes=fields["nbytes"],
         epoch=fields["epoch"],

@@ -36,7 +36,7 @@ class SegmentInfo:
     key: int
     """Identifies the segment for ever, also in another process."""
     dtype: str
-    """Element type of the segment; "bytes" for types without arithmetic, and for models."""
+    """Element type of the segment; "bytes" for plain bytes and for models."""
     shape: tuple[int, ...]
     nbytes: int
     """Bytes of one buffer."""

@@ -126,6 +126,17 @@ def test_the_segments_are_listed(box: fw.box.Client) -> None:
     assert (epoch.name, epoch.nbytes, epoch.version) == ("epoch", 0, 1)
 
 
+@pytest.mark.parametrize("dtype", ["bool", "int8", "complex64", "float16", "int64"])
+def test_a_list_has_the_dtype_and_the_shape_of_every_array(
+    box: fw.box.Client, dtype: str
+) -> None:
+    box.create("a", (2, 3), dtype)
+    box.create_bytes("plain", 6, "x" * 300)
+    box.create_bytes("odd", 6, '{"lists": []}')
+    listed = {info.name: (info.dtype, info.shape) for info in box.list()}
+    assert listed == {"a": (dtype, (2, 3)), "plain": ("bytes", (6,)), "odd": ("bytes", (6,))}
+
+
 def test_a_temporary_segment_goes_with_its_last_client(
     box_server: fw.box.Server, box: fw.box.Client
 ) -> None:
