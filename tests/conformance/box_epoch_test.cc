@@ -13,15 +13,7 @@ namespace {
 
 constexpr std::uint64_t kEpochElements = 3000;
 
-class BoxEpoch : public BoxConformance {
- protected:
-  static Change change_of(Operation operation, double factor = 1.0) {
-    Change change;
-    change.operation = operation;
-    change.factor = factor;
-    return change;
-  }
-};
+using BoxEpoch = BoxConformance;
 
 TEST_P(BoxEpoch, ANewEpochComesWithTheContentsThatItNames) {
   const Segment segment = create(connect(), vector_spec("weights", kEpochElements));

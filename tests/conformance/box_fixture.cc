@@ -67,6 +67,19 @@ Status BoxConformance::error_of(const Segment& segment, const Change& change) {
   return segment.post(change).done.wait(kHang);
 }
 
+Change BoxConformance::change_of(Operation operation, double factor) {
+  Change change;
+  change.operation = operation;
+  change.factor = factor;
+  return change;
+}
+
+Change BoxConformance::accumulate(const std::vector<float>& values, double factor) {
+  Change change = change_of(Operation::kAccumulate, factor);
+  change.memory = view(values);
+  return change;
+}
+
 std::uint64_t BoxConformance::apply(const Segment& segment, const Change& change) {
   const Update update = segment.post(change);
   EXPECT_OK(update.done.wait(kHang));

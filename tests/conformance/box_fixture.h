@@ -26,6 +26,8 @@ class BoxConformance : public Conformance {
   static SegmentSpec vector_spec(const std::string& name, std::uint64_t elements);
   static Segment create(const Client& client, const SegmentSpec& spec);
   static std::vector<float> read(const Segment& segment, const ReadOptions& options = {});
+  static Change change_of(Operation operation, double factor = 1.0);
+  static Change accumulate(const std::vector<float>& values, double factor = 1.0);
   // Posts and waits; the version, or 0 after a failure.
   static std::uint64_t apply(const Segment& segment, const Change& change);
   static std::uint64_t write(const Segment& segment, const std::vector<float>& values);

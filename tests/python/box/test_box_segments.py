@@ -127,9 +127,7 @@ def test_the_segments_are_listed(box: fw.box.Client) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "complex64", "float16", "int64"])
-def test_a_list_has_the_dtype_and_the_shape_of_every_array(
-    box: fw.box.Client, dtype: str
-) -> None:
+def test_a_list_has_the_dtype_and_the_shape_of_every_array(box: fw.box.Client, dtype: str) -> None:
     box.create("a", (2, 3), dtype)
     box.create_bytes("plain", 6, "x" * 300)
     box.create_bytes("odd", 6, '{"lists": []}')
