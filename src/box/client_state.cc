@@ -331,13 +331,16 @@ Result<ClientState::Lendable> ClientState::lendable(ByteView memory) {
   if (device_.contains(memory.data) && device_.contains(memory.data + memory.size - 1)) {
     return Lendable{.memory = memory, .owner = nullptr};
   }
-  std::byte* const staged = device_.allocate_raw(memory.size);
-  if (staged == nullptr) {
-    return Status::error(StatusCode::kResourceExhausted, {.operation = "change a segment"},
-                         "no memory is left to copy " + std::to_string(memory.size) + " bytes into",
-                         "wait for earlier changes, raise send_limit, or take the bytes from "
-                         "memory that the client allocated");
+  const Result<std::byte*> room = device_.try_allocate_raw(memory.size);
+  if (!room.ok()) {
+    FARWRITE_RETURN_IF_ERROR(check("change a segment"));  // its end may have come meanwhile
+    return Status(room.status().code(),
+                  "change a segment: no memory to copy " + std::to_string(memory.size) +
+                      " bytes into: " + room.status().message() +
+                      "; or wait for earlier changes, or take the bytes from memory that the "
+                      "client allocated");
   }
+  std::byte* const staged = room.value();
   std::shared_ptr<void> owner(staged, [device = device_](void* memory) mutable {
     device.free_raw(static_cast<std::byte*>(memory));
   });

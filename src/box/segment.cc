@@ -121,10 +121,14 @@ Update Segment::post(const Change& change) const {
 
 Result<VersionId> Segment::wait(std::uint64_t version, std::chrono::nanoseconds timeout,
                                 std::uint64_t epoch) const {
-  // Also with a timeout of 0, for which the server's answer would come too late.
   const core::Deadline deadline = core::Deadline::after(timeout);
-  Result<VersionId> now = state_->id(deadline);
-  if (!now.ok() || now->version >= version || (epoch != 0 && now->epoch != epoch)) return now;
+  Result<VersionId> now = VersionId();
+  // Also with a timeout of 0, for which the server's answer would come too late. Without one the
+  // answer alone may take for ever.
+  if (state_->maps() || !deadline.is_never()) {
+    now = state_->id(deadline);
+    if (!now.ok() || now->version >= version || (epoch != 0 && now->epoch != epoch)) return now;
+  }
   const Result<ClientState::ReceivedReply> answer = state_->client()->await(
       Verb::kWaitVersion, deadline.remaining(), [&](ClientState::OnAnswer on_answer) {
         return state_->post({.verb = Verb::kWaitVersion, .number = version, .epoch = epoch},

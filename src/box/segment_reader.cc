@@ -10,6 +10,7 @@
 #include "box/held_lease.h"
 #include "box/ordered_reads.h"
 #include "core/cpu_relax.h"
+#include "core/interrupt.h"
 #include "core/unchecked_reads.h"
 #include "memory/copy.h"
 
@@ -200,7 +201,7 @@ Result<bool> SegmentReader::read_chunks(MutableByteView out, std::uint64_t offse
       chunk += count;
     }
     if (left == 0) return true;
-    if (Clock::now() - progress > kChunkPatience) return false;
+    if (Clock::now() - progress > kChunkPatience || core::Interrupt::ends_wait()) return false;
     std::this_thread::sleep_for(nap);
   }
 }
@@ -298,7 +299,7 @@ Status SegmentReader::read_range(MutableByteView out, std::uint64_t offset,
     Status leased = read_leased(out, offset);
     if (leased.code() != StatusCode::kResourceExhausted) return leased;
     // Other leases take every buffer. Those of other reads end soon.
-    if (give_up.expired()) return leased;
+    if (give_up.expired() || core::Interrupt::ends_wait()) return leased;
     std::this_thread::sleep_for(kLongestNap);
   }
 }

@@ -34,14 +34,14 @@ Completion ChannelState::post_staged(std::uint32_t lane, fabric::Operation opera
   const gpu::Gpu& gpu = *std::exchange(operation.gpu, nullptr);
   const bool reads = operation.kind == fabric::OperationKind::kRead;
   const std::uint64_t bytes = reads ? operation.destination.size : operation.source.size;
-  std::byte* const staging = device_->allocate_raw(bytes);
-  if (staging == nullptr) {
-    return Completion(Status::error(StatusCode::kResourceExhausted,
-                                    {name_of(operation), peer_name_},
-                                    "send memory has no room for " + std::to_string(bytes) +
-                                        " bytes on their way between the GPU and the network",
-                                    "raise send_limit, or transfer less at a time"));
+  const Result<std::byte*> room = device_->allocate_raw(bytes);
+  if (!room.ok()) {
+    return Completion(Status(
+        room.status().code(),
+        std::string(name_of(operation)) + ": no memory for " + std::to_string(bytes) +
+            " bytes on their way between the GPU and the network: " + room.status().message()));
   }
+  std::byte* const staging = room.value();
   device_->pin(gpu, staging);
   const auto free = [device = device_, staging] { device->free_raw(staging); };
   if (!reads) {

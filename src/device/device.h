@@ -39,6 +39,8 @@ class Device {
 
   Result<MemoryRegion> allocate(std::uint64_t bytes, MemoryKind kind = {});
   std::byte* allocate_raw(std::uint64_t bytes);
+  // The same, with the reason.
+  Result<std::byte*> try_allocate_raw(std::uint64_t bytes);
   void free_raw(std::byte* memory);
   bool contains(const void* pointer) const;
   bool contains(ByteView memory) const;

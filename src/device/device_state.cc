@@ -284,10 +284,11 @@ void DeviceState::pin(const gpu::Gpu& gpu, const void* local) {
   if (const auto place = arena_->locate(local); place.has_value()) place->segment->pin(gpu);
 }
 
-std::byte* DeviceState::allocate_raw(std::uint64_t bytes) {
-  if (fork_guard_.in_forked_child() || closing_.load()) return nullptr;
+Result<std::byte*> DeviceState::allocate_raw(std::uint64_t bytes) {
+  FARWRITE_RETURN_IF_ERROR(usable("allocate"));
   auto block = arena_->allocate(bytes);
-  return block.ok() ? block->data : nullptr;
+  if (!block.ok()) return block.status();
+  return block->data;
 }
 
 Result<MemoryRegistration> DeviceState::register_memory(ByteView memory, bool writable) {

@@ -196,7 +196,14 @@ Result<MemoryRegion> Device::allocate(std::uint64_t bytes, MemoryKind kind) {
   return wrap<MemoryRegion>(state_->allocate(bytes, kind));
 }
 
-std::byte* Device::allocate_raw(std::uint64_t bytes) { return state_->allocate_raw(bytes); }
+std::byte* Device::allocate_raw(std::uint64_t bytes) {
+  const Result<std::byte*> memory = state_->allocate_raw(bytes);
+  return memory.ok() ? memory.value() : nullptr;
+}
+
+Result<std::byte*> Device::try_allocate_raw(std::uint64_t bytes) {
+  return state_->allocate_raw(bytes);
+}
 void Device::free_raw(std::byte* memory) { state_->free_raw(memory); }
 bool Device::contains(const void* pointer) const { return state_->contains(pointer); }
 bool Device::contains(ByteView memory) const { return state_->contains(memory); }

@@ -55,12 +55,6 @@ using ReadTuple = nb::typed<nb::tuple, std::uint64_t, std::uint64_t, std::uint32
 
 IdTuple to_tuple(const box::VersionId& id) { return nb::make_tuple(id.epoch, id.version); }
 
-// Longer than a call with `bytes` takes on a slow network, so that few calls are repeated.
-std::chrono::nanoseconds first_slice(std::uint64_t bytes) {
-  constexpr std::uint64_t kBytesPerMicrosecond = 500;
-  return kSignalInterval + std::chrono::microseconds(bytes / kBytesPerMicrosecond);
-}
-
 ReadTuple read_segment(Segment& self, nb::handle out, std::uint64_t offset, bool per_chunk,
                        std::uint64_t min_version, std::uint64_t epoch,
                        std::optional<double> timeout) {
@@ -73,18 +67,18 @@ ReadTuple read_segment(Segment& self, nb::handle out, std::uint64_t offset, bool
     return std::max(limit - (Clock::now() - start), std::chrono::nanoseconds(0));
   };
   if (min_version > 0) {
-    raise_if_error(wait_in_slices(remaining(), [&](std::chrono::nanoseconds slice) {
-                     return self->wait(min_version, slice, epoch);
+    raise_if_error(wait_watched([&, segment = *self] {
+                     return segment.wait(min_version, remaining(), epoch);
                    }).status());
   }
-  // In one piece: bytes of a read that was given up may still arrive in the same memory.
+  // Its bytes may still arrive once the read was given up.
   const auto owner = std::make_shared<SharedObject>(nb::borrow(out));
-  const box::ReadResult result = value_or_raise(without_gil([&] {
+  const box::ReadResult result = value_or_raise(wait_watched([&, segment = *self] {
     box::ReadOptions options;
     options.consistency = per_chunk ? box::Consistency::kChunk : box::Consistency::kSegment;
     options.timeout = remaining();
     options.owner = owner;
-    return self->read(buffer.mutable_bytes(), offset, options);
+    return segment.read(buffer.mutable_bytes(), offset, options);
   }));
   return nb::make_tuple(result.epoch, result.version, result.retries, result.leased);
 }
@@ -114,10 +108,9 @@ box::Update post_update(Segment& self, box::Operation operation, std::uint64_t o
 
 IdTuple wait_for_version(Segment& self, std::uint64_t version, std::uint64_t epoch,
                          std::optional<double> timeout) {
-  return to_tuple(
-      value_or_raise(wait_in_slices(to_timeout(timeout), [&](std::chrono::nanoseconds slice) {
-        return self->wait(version, slice, epoch);
-      })));
+  return to_tuple(value_or_raise(wait_watched([=, segment = *self, limit = to_timeout(timeout)] {
+    return segment.wait(version, limit, epoch);
+  })));
 }
 
 // Calls function(epoch, version, code, message) once, unless cancel() gets the number first.
@@ -143,9 +136,8 @@ LeaseTuple to_tuple(box::LeasedSegment leased) {
 }
 
 LeaseTuple lease(Segment& self, std::optional<double> timeout) {
-  return to_tuple(value_or_raise(
-      wait_in_growing_slices(to_timeout(timeout), first_slice(self->info().bytes),
-                             [&](std::chrono::nanoseconds slice) { return self->lease(slice); })));
+  return to_tuple(value_or_raise(wait_watched(
+      [segment = *self, limit = to_timeout(timeout)] { return segment.lease(limit); })));
 }
 
 LeaseTuple view_segment(Segment& self) {

@@ -80,24 +80,6 @@ auto wait_in_slices(std::chrono::nanoseconds timeout, Attempt&& attempt) {
   }
 }
 
-// As wait_in_slices(), for calls that start over when they are repeated: each slice is twice as
-// long as the one before it, so that the repetitions cost less than the last attempt.
-template <typename Attempt>
-auto wait_in_growing_slices(std::chrono::nanoseconds timeout, std::chrono::nanoseconds first,
-                            Attempt&& attempt) {
-  using Clock = std::chrono::steady_clock;
-  if (timeout <= first || !in_main_thread()) return without_gil([&] { return attempt(timeout); });
-  const Clock::time_point start = Clock::now();
-  for (std::chrono::nanoseconds slice = first;; slice *= 2) {
-    const auto left = timeout == kForever ? kForever : timeout - (Clock::now() - start);
-    auto outcome =
-        without_gil([&] { return attempt(std::clamp(left, std::chrono::nanoseconds(0), slice)); });
-    const bool last = left <= slice;
-    if (last || code_of(outcome) != StatusCode::kDeadlineExceeded) return outcome;
-    check_signals();
-  }
-}
-
 // Runs the handlers of Python's signals while the main thread waits in a call. The first exception
 // that a handler raises ends the wait. A handler may make such a call itself: watches nest.
 class SignalWatch {

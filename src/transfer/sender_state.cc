@@ -369,16 +369,16 @@ Completion SenderState::lend(const std::vector<std::byte>& record, ByteView byte
 Status SenderState::stage(ByteView bytes, std::shared_ptr<std::byte>& staged) {
   if (staged != nullptr) return Status();
   Device device = device_;  // its memory outlives the sender
-  std::byte* const memory = device.allocate_raw(bytes.size);
-  if (memory == nullptr) {
-    return Status::error(
-        StatusCode::kResourceExhausted, {kSend},
-        "no slot is free, and there is no send memory for a copy of " + std::to_string(bytes.size) +
-            " bytes",
-        "let the receiver drop tensors or have more slots, or raise send_limit of the device");
+  const Result<std::byte*> memory = device.try_allocate_raw(bytes.size);
+  if (!memory.ok()) {
+    return Status(memory.status().code(),
+                  std::string(kSend) +
+                      ": no slot is free, and there is no send memory for a copy of " +
+                      std::to_string(bytes.size) + " bytes: " + memory.status().message() +
+                      "; or let the receiver drop tensors or have more slots");
   }
-  staged = {memory, [device](std::byte* old) mutable { device.free_raw(old); }};
-  Status copied = copy_memory(memory, bytes.data, bytes.size);
+  staged = {memory.value(), [device](std::byte* old) mutable { device.free_raw(old); }};
+  Status copied = copy_memory(memory.value(), bytes.data, bytes.size);
   if (!copied.ok()) staged.reset();
   return copied;
 }

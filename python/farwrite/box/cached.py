@@ -59,7 +59,9 @@ class Cached(Handle, elsewhere="pickle its array, or attach the segment in the o
         bool
             Whether the copy was stale.
         """
-        if self._segment.wait(0, timeout) == self._version:  # stale has no timeout
+        segment = self._segment
+        now = segment.version if timeout is None else segment.wait(0, timeout)
+        if now == self._version:
             return False
         self._version = -1  # until the read below has succeeded
         self._version = self._read(timeout)

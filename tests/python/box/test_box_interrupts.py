@@ -70,7 +70,7 @@ def test_a_handler_may_wait_itself() -> None:
 
 
 A_SERVER = """
-    import os, signal, subprocess, sys, time
+    import os, signal, subprocess, sys, threading, time
     import farwrite as fw
     from processes import stop
 
@@ -119,6 +119,8 @@ SILENT_SERVER = """
         endpoint = server.stdout.readline().strip()
         with fw.box.connect(endpoint, fabrics=["tcp"]) as box:
             segment, event = box.create("w", 4, "float32"), box.event("news")
+            cached = segment.cached()
+            cached._version = -1
             signal.signal(signal.SIGALRM, signal.default_int_handler)
             stop(server.pid)
             began = time.monotonic()
@@ -128,6 +130,14 @@ SILENT_SERVER = """
                 lambda: segment.chunk_versions,
                 lambda: segment.version,
                 lambda: segment.epoch,
+                segment.read,
+                lambda: segment.read(consistent="chunk"),
+                lambda: segment.read(min_version=1),
+                lambda: segment.wait(1),
+                lambda: event.wait(1),
+                segment.lease,
+                segment.cached,
+                cached.refresh,
             ):
                 try:
                     signal.setitimer(signal.ITIMER_REAL, 0.2)
@@ -142,4 +152,31 @@ SILENT_SERVER = """
 
 def test_a_signal_ends_each_call_that_waits_for_a_stopped_server() -> None:
     ended = beside_a_server(SILENT_SERVER)
-    assert (ended.stdout, ended.stderr) == ("interrupted\n" * 5 + "True\n", "")
+    assert (ended.stdout, ended.stderr) == ("interrupted\n" * 13 + "True\n", "")
+
+
+LIMITS = """
+        endpoint = server.stdout.readline().strip()
+        with fw.box.connect(endpoint, fabrics=["tcp"], timeout=0.5) as box:
+            segment, event = box.create("w", 4, "float32"), box.event("news")
+            cached = segment.cached()
+            stop(server.pid)
+            for call in (cached.refresh, segment.read, lambda: cached.stale, lambda: event.count):
+                try:
+                    call()
+                except fw.DeadlineExceeded:
+                    print("late")
+            told = []
+            waiting = threading.Thread(target=lambda: told.append(segment.wait(0)))
+            waiting.start()
+            waiting.join(1.0)  # it has no limit, and none is put upon it
+            server.send_signal(signal.SIGCONT)
+            waiting.join()
+            print(told)
+        server.stdin.close()
+"""
+
+
+def test_a_call_in_the_main_thread_ends_by_the_limit_that_it_has_in_any_other() -> None:
+    ended = beside_a_server(LIMITS)
+    assert (ended.stdout, ended.stderr) == ("late\n" * 4 + "[0]\n", "")
