@@ -27,6 +27,7 @@ Status ChannelState::close(std::chrono::nanoseconds timeout) {
                          "called inside one of the channel's callbacks",
                          "close it from another thread, or after the callback returns");
   }
+  const core::Inside inside(this);  // callbacks that run here would wait for this call
   const core::Deadline deadline = core::Deadline::after(timeout);
   begin_closing();
   const ChannelLife::Turn turn = life_.begin_settling(deadline);

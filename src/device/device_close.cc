@@ -56,6 +56,7 @@ Status DeviceState::close(std::chrono::nanoseconds timeout) {
     return Status::error(StatusCode::kFailedPrecondition, {"close a device"},
                          "called inside one of its callbacks", "close it from another thread");
   }
+  const core::Inside inside(this);  // callbacks that run here would wait for this call
   const core::Deadline deadline = core::Deadline::after(timeout);
   {
     core::Lock lock(mutex_);

@@ -195,6 +195,25 @@ TEST_P(Callbacks, ThatRunWhenTheirDeviceClosesLetItBeClosedAgain) {
   EXPECT_TRUE(eventually([&] { return a_.far.peer_state() == PeerState::kClosed; }));
 }
 
+TEST_P(Callbacks, ThatACloseRunsAreRefusedAnother) {
+  for (const bool of_device : {false, true}) {
+    Channel& channel = of_device ? b_.near : a_.near;
+    const std::vector<std::byte> message(400);
+    const auto send = [&] { return channel.send({message.data(), message.size()}); };
+    Completion waiting = send();
+    while (waiting.done() && waiting.wait().ok()) waiting = send();  // the peer takes none
+    std::atomic<int> refused{0};
+    waiting.on_done([&](const Status&) {
+      for (const Status& status : {channel.close(kHang), near_device_.close(kHang)}) {
+        EXPECT_CODE(kFailedPrecondition, status);
+        refused.fetch_add(1);
+      }
+    });
+    EXPECT_OK(of_device ? near_device_.close(kHang) : channel.close(kHang));
+    EXPECT_EQ(refused, 2);
+  }
+}
+
 TEST_P(Callbacks, OfTheEndAreOverWhenTheirChannelIsClosed) {
   std::atomic<bool> inside{false}, let_go{false}, left{false};
   ASSERT_OK(a_.near.on_end([&](bool, const Status&) {
