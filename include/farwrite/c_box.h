@@ -212,7 +212,7 @@ FW_API fw_status* fw_box_connect(const char* endpoint, const fw_device_options* 
 FW_API fw_status* fw_box_create(fw_box_client* client, const fw_segment_spec* spec,
                                 int open_or_create, fw_segment** segment);
 /// Attaches the segment of that name; waits until another process creates it.
-/// @return kNotFound if none did in time
+/// @return kDeadlineExceeded if none did in time; kNotFound if `timeout_ns` is 0
 FW_API fw_status* fw_box_attach(fw_box_client* client, const char* name, uint64_t timeout_ns,
                                 fw_segment** segment);
 /// Attaches the segment of that key.

@@ -136,8 +136,10 @@ fw_status* fw_channel_serve_tensors(fw_channel* channel, const fw_tensor_handler
   if (Status forked = channel->fork_guard.check(kOperation); !forked.ok()) {
     return to_c(std::move(forked));
   }
-  const bool complete = handlers->struct_size == sizeof(*handlers) &&
-                        handlers->on_message != nullptr && handlers->on_end != nullptr &&
+  const Result<fw_tensor_handlers> all = farwrite::c_api::taken("fw_tensor_handlers", *handlers);
+  if (!all.ok()) return to_c(all.status());
+  handlers = &all.value();
+  const bool complete = handlers->on_message != nullptr && handlers->on_end != nullptr &&
                         handlers->on_landing != nullptr && handlers->on_slot != nullptr &&
                         handlers->run_later != nullptr;
   if (!complete || channel->engine != nullptr) {

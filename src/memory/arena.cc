@@ -73,7 +73,7 @@ class Arena::Implementation {
   void give_back(const BlockExtent& block);
   void give_to_map(const std::vector<BlockExtent>& blocks);
   void flush_caches();
-  Status full(std::uint64_t units) const;
+  Status full(std::uint64_t bytes) const;
   Status over_quota(std::uint64_t bytes) const;
   std::string held_back_note() const;
   Status refused(Status status);
@@ -113,7 +113,7 @@ Result<Block> Arena::Implementation::allocate(std::uint64_t bytes) {
   FARWRITE_RETURN_IF_ERROR(guard_.check("allocate"));
   const std::uint64_t exact = units_for(bytes);
   if (exact > std::min(options_.limit_bytes / kUnitBytes, BlockMap::kMostUnitsPerBlock)) {
-    return refused(full(exact));
+    return refused(full(bytes));
   }
   // Rounding up must not be what makes a request fail that would fit.
   std::uint64_t units = rounded_units(exact);
@@ -189,7 +189,7 @@ Status Arena::Implementation::grow(std::uint64_t units, std::uint64_t wanted_uni
   wait_for_background_releases();  // for their addresses as well
   SegmentOptions segment_options;
   segment_options.place = AddressRange::claim(segments_->range(), needed, wanted);
-  if (segment_options.place == nullptr) return full(units);
+  if (segment_options.place == nullptr) return full(units * kUnitBytes);
   segment_options.bytes = segment_options.place->bytes();
   segment_options.use = options_.use;
   segment_options.huge_pages = options_.huge_pages;
@@ -349,13 +349,13 @@ ArenaStats Arena::Implementation::stats() const {
   return stats;
 }
 
-Status Arena::Implementation::full(std::uint64_t units) const {
+Status Arena::Implementation::full(std::uint64_t bytes) const {
   const ArenaStats now = stats();
   return Status::error(
       StatusCode::kResourceExhausted, {.operation = "allocate"},
-      "the " + options_.name + " is full: " + std::to_string(units * kUnitBytes) +
-          " bytes requested, " + std::to_string(now.used_bytes) + " of " +
-          std::to_string(options_.limit_bytes) + " bytes used, largest free block " +
+      "the " + options_.name + " is full: " + std::to_string(bytes) + " bytes requested, " +
+          std::to_string(now.used_bytes) + " of " + std::to_string(options_.limit_bytes) +
+          " bytes used, largest free block " +
           std::to_string(std::max(now.largest_free, segments_->range()->largest_gap())) + " bytes" +
           held_back_note(),
       "free arrays or other memory of the device, or raise " + options_.limit_option);
@@ -406,6 +406,7 @@ Result<std::shared_ptr<Arena>> Arena::create(ArenaOptions options) {
       SegmentTable::create(options.limit_bytes, options.name);
   if (!segments.ok()) return segments.status();
   options.limit_bytes = (*segments)->range()->limit();
+  options.segment_bytes = std::min(options.segment_bytes, options.limit_bytes);
   Result<std::unique_ptr<BlockMap>> map = BlockMap::create((*segments)->range()->bytes());
   if (!map.ok()) return map.status();
   auto implementation = std::make_unique<Implementation>(
