@@ -34,7 +34,7 @@ def _server(arguments: argparse.Namespace) -> Server:
         return serve(
             listen=arguments.listen,
             memory=arguments.memory,
-            pool=min(arguments.pool, arguments.memory),
+            pool=arguments.pool,
             threads=arguments.threads,
             snapshot=arguments.snapshot,
             snapshot_every=arguments.snapshot_every,

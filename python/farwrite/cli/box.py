@@ -46,8 +46,8 @@ def _add_serve(commands: Subparsers) -> None:
         help="limit for segments and for changes on their way, 2M or more (default: 1G)",
     )  # fmt: skip
     serve.add_argument(
-        "--pool", type=_parsed(parse_size), metavar="SIZE", default=parse_size("64M"),
-        help="memory taken at the start (default: 64M)",
+        "--pool", type=_parsed(parse_size), metavar="SIZE",
+        help="memory taken at the start (default: 64M, or --memory if that is less)",
     )  # fmt: skip
     serve.add_argument(
         "--threads", type=int, metavar="N", default=0,

@@ -131,6 +131,13 @@ def test_an_empty_path_is_refused_before_anything_is_served(
     assert "snapshot=" not in printed.err.splitlines()[-1]  # a keyword of Python
 
 
+def test_a_pool_that_is_more_than_the_memory_is_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert cli.main(["box", "serve", "--memory", "8M", "--pool", "16M"]) == 2
+    assert "the pool of 16777216 bytes is more than the memory" in capsys.readouterr().err
+
+
 def test_an_address_that_others_reach_without_a_token_names_the_flag(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -52,6 +52,7 @@ HANDLERS = """
             late(lambda: segment.wait(9, timeout=0.4))
             late(lambda: box.attach("other", timeout=0.4))
             late(lambda: segment.wait(9, timeout=0.4))
+            print(box.create("of the handler", 4, "float32").fill(2))
             raise InterruptedError
 
         signal.signal(signal.SIGINT, wait)
@@ -66,7 +67,7 @@ HANDLERS = """
 
 def test_a_handler_may_wait_itself() -> None:
     ended = run_python("-c", textwrap.dedent(HANDLERS), seconds=60)
-    assert (ended.stdout, ended.stderr) == ("DeadlineExceeded\n" * 3 + "interrupted\n1\n", "")
+    assert (ended.stdout, ended.stderr) == ("DeadlineExceeded\n" * 3 + "1\ninterrupted\n1\n", "")
 
 
 A_SERVER = """
