@@ -92,13 +92,19 @@ class CAbiSlots : public CAbiOnFabric {
 
   std::string serve_tensors(End& end, Landings::Side& side) {
     side = {&end, &landings_};
-    fw_tensor_handlers handlers = {};
-    handlers.struct_size = sizeof(handlers);
+    struct {  // as a later version may have it
+      fw_tensor_handlers known;
+      std::size_t later;
+    } all = {{}, 1};
+    fw_tensor_handlers& handlers = all.known;
+    handlers.struct_size = sizeof(all);
     handlers.on_message = &Landings::Side::take_message;
     handlers.on_end = &Landings::Side::take_end;
     handlers.on_landing = &Landings::take;
     handlers.on_slot = &count_slot;
     handlers.run_later = &run_later;
+    EXPECT_EQ(code(fw_channel_serve_tensors(end.channel, &handlers, &side)), "kUnsupported");
+    all.later = 0;
     return code(fw_channel_serve_tensors(end.channel, &handlers, &side));
   }
   void serve_both() {
