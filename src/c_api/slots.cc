@@ -136,7 +136,7 @@ fw_status* fw_channel_serve_tensors(fw_channel* channel, const fw_tensor_handler
   if (Status forked = channel->fork_guard.check(kOperation); !forked.ok()) {
     return to_c(std::move(forked));
   }
-  const Result<fw_tensor_handlers> all = farwrite::c_api::taken("fw_tensor_handlers", *handlers);
+  const auto all = farwrite::c_api::taken("fw_tensor_handlers", *handlers);
   if (!all.ok()) return to_c(all.status());
   handlers = &all.value();
   const bool complete = handlers->on_message != nullptr && handlers->on_end != nullptr &&
