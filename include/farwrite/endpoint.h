@@ -34,7 +34,7 @@ inline Status malformed_endpoint(std::string_view text, std::string_view why) {
 
 inline Result<Endpoint> Endpoint::parse(std::string_view text) {
   if (text.find("://") != std::string_view::npos) {
-    return internal::malformed_endpoint(text, "begins with a scheme, which an endpoint has not");
+    return internal::malformed_endpoint(text, "begins with a scheme, and an endpoint has none");
   }
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) return internal::malformed_endpoint(text, "has no port");

@@ -334,11 +334,11 @@ Result<ClientState::Lendable> ClientState::lendable(ByteView memory) {
   const Result<std::byte*> room = device_.try_allocate_raw(memory.size);
   if (!room.ok()) {
     FARWRITE_RETURN_IF_ERROR(check("change a segment"));  // its end may have come meanwhile
-    return Status(room.status().code(),
-                  "change a segment: no memory to copy " + std::to_string(memory.size) +
-                      " bytes into: " + room.status().message() +
-                      "; or wait for earlier changes, or take the bytes from memory that the "
-                      "client allocated");
+    return Status::error(room.status().code(), {.operation = "change a segment"},
+                         "no memory to copy " + std::to_string(memory.size) +
+                             " bytes into: " + room.status().message(),
+                         "or wait for earlier changes, or take the bytes from memory that the "
+                         "client allocated");
   }
   std::byte* const staged = room.value();
   std::shared_ptr<void> owner(staged, [device = device_](void* memory) mutable {

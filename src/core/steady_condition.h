@@ -43,6 +43,15 @@ class SteadyCondition {
                ? std::cv_status::timeout
                : std::cv_status::no_timeout;
   }
+  // Until the predicate holds; whether it holds then.
+  template <typename Predicate>
+  bool wait_for(std::mutex& mutex, std::chrono::nanoseconds longest, Predicate ended) {
+    const auto end = std::chrono::steady_clock::now() + longest;
+    while (!ended()) {
+      if (wait_until(mutex, end) == std::cv_status::timeout) return ended();
+    }
+    return true;
+  }
 
  private:
   pthread_cond_t changed_;

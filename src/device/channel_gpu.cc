@@ -36,10 +36,11 @@ Completion ChannelState::post_staged(std::uint32_t lane, fabric::Operation opera
   const std::uint64_t bytes = reads ? operation.destination.size : operation.source.size;
   const Result<std::byte*> room = device_->allocate_raw(bytes);
   if (!room.ok()) {
-    return Completion(Status(
-        room.status().code(),
-        std::string(name_of(operation)) + ": no memory for " + std::to_string(bytes) +
-            " bytes on their way between the GPU and the network: " + room.status().message()));
+    return Completion(Status::error(
+        room.status().code(), {name_of(operation), peer_name_},
+        "no memory for " + std::to_string(bytes) +
+            " bytes on their way between the GPU and the network: " + room.status().message(),
+        "or transfer less at a time"));
   }
   std::byte* const staging = room.value();
   device_->pin(gpu, staging);

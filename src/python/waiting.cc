@@ -116,10 +116,7 @@ void Beside::work() {
     std::function<void()> job;  // what it holds is let go of before the next wait
     {
       const std::lock_guard lock(mutex_);
-      const auto end = std::chrono::steady_clock::now() + kComesBack;
-      while (job_ == nullptr && given_.wait_until(mutex_, end) == std::cv_status::no_timeout) {
-      }
-      ended_ = job_ == nullptr;
+      ended_ = !given_.wait_for(mutex_, kComesBack, [this] { return job_ != nullptr; });
       if (ended_) return;
       job = std::exchange(job_, nullptr);
     }

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -184,11 +183,7 @@ auto wait_beside(Call call) {
   while (true) {
     const bool ended = without_gil([&] {
       const std::lock_guard lock(shared->mutex);
-      const auto end = std::chrono::steady_clock::now() + kSignalInterval;
-      while (!shared->over &&
-             shared->ended.wait_until(shared->mutex, end) == std::cv_status::no_timeout) {
-      }
-      return shared->over;
+      return shared->ended.wait_for(shared->mutex, kSignalInterval, [&] { return shared->over; });
     });
     if (ended) {
       thread->set_free();

@@ -371,11 +371,10 @@ Status SenderState::stage(ByteView bytes, std::shared_ptr<std::byte>& staged) {
   Device device = device_;  // its memory outlives the sender
   const Result<std::byte*> memory = device.try_allocate_raw(bytes.size);
   if (!memory.ok()) {
-    return Status(memory.status().code(),
-                  std::string(kSend) +
-                      ": no slot is free, and there is no send memory for a copy of " +
-                      std::to_string(bytes.size) + " bytes: " + memory.status().message() +
-                      "; or let the receiver drop tensors or have more slots");
+    return Status::error(memory.status().code(), {kSend},
+                         "no slot is free, and there is no send memory for a copy of " +
+                             std::to_string(bytes.size) + " bytes: " + memory.status().message(),
+                         "or let the receiver drop tensors or have more slots");
   }
   staged = {memory.value(), [device](std::byte* old) mutable { device.free_raw(old); }};
   Status copied = copy_memory(memory.value(), bytes.data, bytes.size);

@@ -59,9 +59,9 @@ class Cached(Handle, elsewhere="pickle its array, or attach the segment in the o
         bool
             Whether the copy was stale.
         """
-        segment = self._segment
-        now = segment.version if timeout is None else segment.wait(0, timeout)
-        if now == self._version:
+        # `stale` waits for connect's timeout, and `wait` without a timeout for ever.
+        stale = self.stale if timeout is None else self._segment.wait(0, timeout) != self._version
+        if not stale:
             return False
         self._version = -1  # until the read below has succeeded
         self._version = self._read(timeout)

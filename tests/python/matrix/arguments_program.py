@@ -23,7 +23,7 @@ from matrix import calls, command_line, nasty, program, world
 from matrix.arrived import ARRIVED, bytes_of
 from matrix.calls import WORLD
 from matrix.functions import FUNCTIONS, TABLE
-from matrix.kinds import LATE, Row
+from matrix.kinds import LATE, SOON, Row
 from matrix.made import CLOSING, ENDINGS, HANG, AlarmError, Made
 from matrix.parameters import domain_of, owners, parameters, strangers
 from matrix.world import the_world
@@ -34,8 +34,6 @@ REFUSALS = (
 )  # fmt: skip
 REFUSED = (fw.InvalidArgument, fw.OutOfRange)
 """What a call with good arguments never raises."""
-SOON = 0.05
-"""Seconds for calls that wait for what never comes."""
 PATIENCE = 0.1
 """Seconds after which a call that may wait is known to."""
 LONG = 20.0

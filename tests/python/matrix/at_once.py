@@ -12,7 +12,7 @@ from matrix import calls as table
 from matrix.calls import WORLD
 from matrix.command_line import drawn
 from matrix.counters import growth, posted
-from matrix.kinds import LATE
+from matrix.kinds import LATE, SOON
 from matrix.made import (
     ENDINGS,
     HANG,
@@ -24,7 +24,6 @@ from matrix.made import (
 )
 
 THREADS = 4
-SOON = 0.05
 LONG = 20.0
 """Seconds for calls that end by themselves, so that a busy machine does not end them."""
 UNDER_WAY = 0.1

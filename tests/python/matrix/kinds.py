@@ -177,6 +177,8 @@ LEFT = {
 
 SHORT = 0.5
 """Seconds that a call waits, by its own timeout or by that of its client."""
+SOON = 0.05
+"""The same where nothing ever comes that the call waits for."""
 
 
 class Row:
