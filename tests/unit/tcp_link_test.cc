@@ -468,6 +468,23 @@ TEST_F(TwoLinks, ARefusedWriteRaisesNoTagAlsoWhenItsSenderHadNoCredit) {
   EXPECT_TRUE(notify(near_, 5).wait(std::chrono::seconds(0)).ok());
 }
 
+// Without that its poller would sleep, and find the answer when it looks again.
+TEST_F(TwoLinks, AnAnswerIsWaitedForOnTheDoorbell) {
+  RegionDescriptor descriptor;
+  descriptor.length = 8;
+  descriptor.keys.push_back({FabricKind::kTcp, far_.export_key});
+  std::array<std::byte, 8> bytes{};
+  Operation read;
+  read.kind = OperationKind::kRead;
+  read.destination = {bytes.data(), bytes.size()};
+  read.window = near_.link->import(descriptor, core::Deadline::never()).value();
+  const Completion completion = near_.link->lane(0).post(read);
+  EXPECT_TRUE(near_.poll().unsent);
+  EXPECT_FALSE(far_.poll().unsent);
+  EXPECT_FALSE(near_.poll().unsent);
+  EXPECT_TRUE(completion.wait(std::chrono::seconds(0)).ok());
+}
+
 TEST_F(TwoLinks, TheEndOfALaneIsSeenBehindEverythingBeforeIt) {
   for (std::uint32_t tag = 0; tag < 3; ++tag) ASSERT_TRUE(notify(near_, tag).wait().ok());
   Operation end;

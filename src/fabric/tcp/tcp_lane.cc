@@ -161,13 +161,18 @@ Progress TcpLane::poll(EventSink& sink) {
     hand_over(sink, progress);
     sender_.flush();
   }
-  progress.unsent = sender_.has_queue() && !over_.load();
+  progress.unsent = (sender_.has_queue() || awaits_answers()) && !over_.load();
   progress.drained = (over_.load() || end_seen_) && received_.empty();
   has_received_.store(!received_.empty());
   polling_.clear();
   // Who came meanwhile and went to sleep does not know what we left.
   if (contended_.exchange(false)) (void)::eventfd_write(contended_bell_.get(), 1);
   return progress;
+}
+
+bool TcpLane::awaits_answers() {
+  const core::Lock lock(requests_mutex_);
+  return !reads_.empty() || !flushes_.empty();
 }
 
 void TcpLane::look() {

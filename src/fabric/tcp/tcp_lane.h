@@ -84,6 +84,7 @@ class TcpLane final : public Lane, private FrameHandler {
   Status charge(std::uint64_t cost);
   void hand_over(EventSink& sink, Progress& progress);
   void look();
+  bool awaits_answers();
   // The read that `request` names is over; starts one that waited for its place.
   std::shared_ptr<core::CompletionState> take_pending(std::uint64_t request);
   Status protocol_error(std::string_view cause) const;
