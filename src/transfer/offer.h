@@ -80,6 +80,8 @@ class OfferedTensor {
   OfferedTensor(const OfferedTensor&) = delete;
   OfferedTensor& operator=(const OfferedTensor&) = delete;
 
+  std::uint64_t bytes() const { return offer_.bytes; }
+
   enum class Start : std::uint8_t {
     kReading,  // this call has allocated and started to read
     kOver,     // there is nothing to read, or it was started before

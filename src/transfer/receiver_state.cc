@@ -11,8 +11,11 @@ namespace farwrite::transfer {
 namespace {
 
 constexpr std::string_view kReceive = "receive a tensor";
-// Offers that are read at the same time.
+// Offers that are read at the same time: a few of any size, for the memory that they take, and more
+// small ones, so that a round trip serves many of them.
 constexpr std::size_t kReadAhead = 4;
+constexpr std::size_t kMostReadAhead = 64;
+constexpr std::uint64_t kSmallReadAheadBytes = 64 * 1024;  // all together
 // Offers that a receiver may be behind: each costs its description. Of those with a tensor in them
 // an honest sender has fewer under way (kMaxEagerAhead).
 constexpr std::size_t kMaxArrived = 1 << 16;
@@ -250,7 +253,8 @@ Result<ReceivedTensor> ReceiverState::resolve(Item item, core::Deadline deadline
       item.offer->start(channel_, options_.copy_offers, options_.allocator, deadline.remaining());
   if (started.ok() && started.value() == OfferedTensor::Start::kReading) {
     read_allocations_.add();
-    read_ahead();
+    // Where the peer's memory is mapped, reading is copying, and over.
+    if (!channel_.maps_peer_memory()) read_ahead(item.offer->bytes());
   }
   Result<ReceivedTensor> received = started.ok() ? item.offer->finish(deadline.remaining())
                                                  : Result<ReceivedTensor>(started.status());
@@ -288,20 +292,36 @@ void ReceiverState::put_back(Item item) {
   ready.insert(later, std::move(item));
 }
 
-void ReceiverState::read_ahead() {
-  std::vector<std::shared_ptr<OfferedTensor>> next;
-  {
-    const core::Lock lock(port_->mutex());
-    const std::deque<Item>& ready = arrived_.ready();
-    for (std::size_t i = 0; i < std::min(ready.size(), kReadAhead - 1); ++i) {
-      if (ready[i].offer != nullptr) next.push_back(ready[i].offer);
-    }
-  }
-  for (const auto& offer : next) {
+void ReceiverState::read_ahead(std::uint64_t first_bytes) {
+  for (const auto& offer : take_in_offers(first_bytes)) {
     // What fails now is tried again, and reported, when it is its turn.
     const auto started = offer->start_ahead(channel_, options_.copy_offers, options_.allocator);
     if (started.ok() && started.value() == OfferedTensor::Start::kReading) read_allocations_.add();
   }
+}
+
+std::vector<std::shared_ptr<OfferedTensor>> ReceiverState::take_in_offers(
+    std::uint64_t first_bytes) {
+  bool few = false;
+  {
+    const core::Lock lock(port_->mutex());
+    few = arrived_.ready().size() < kMostReadAhead;
+  }
+  // A thread that waits for a tensor takes no notification behind it, so the next offers are still
+  // in the lane. Only then: what is left there holds the sender back.
+  if (few) port_->drain(channel_);
+  std::vector<std::shared_ptr<OfferedTensor>> next;
+  const core::Lock lock(port_->mutex());
+  const std::deque<Item>& ready = arrived_.ready();
+  std::uint64_t room = kSmallReadAheadBytes - std::min(first_bytes, kSmallReadAheadBytes);
+  for (std::size_t i = 0; i < std::min(ready.size(), kMostReadAhead - 1); ++i) {
+    if (ready[i].offer == nullptr) continue;
+    const std::uint64_t bytes = ready[i].offer->bytes();
+    if (i >= kReadAhead - 1 && bytes > room) break;
+    room -= std::min(bytes, room);
+    next.push_back(ready[i].offer);
+  }
+  return next;
 }
 
 ReceivedTensor ReceiverState::hand_out(Item item) {

@@ -61,7 +61,9 @@ class ReceiverState : public std::enable_shared_from_this<ReceiverState> {
   Status announce();
   Result<ReceivedTensor> resolve(Item item, core::Deadline deadline);
   ReceivedTensor hand_out(Item item);
-  void read_ahead();
+  // Starts to read what comes behind a tensor of so many bytes, which is being read.
+  void read_ahead(std::uint64_t first_bytes);
+  std::vector<std::shared_ptr<OfferedTensor>> take_in_offers(std::uint64_t first_bytes);
 
   bool sender_has_ended() const FW_REQUIRES(port_->mutex());
   // Why no tensor follows: kEndOfStream if the stream is complete.
