@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "box/ordered_reads.h"
 #include "box/segment_state.h"
-#include "box/settled.h"
 #include "core/channel_end.h"
 #include "core/deadline.h"
 #include "core/inside.h"
@@ -54,11 +54,16 @@ Result<std::shared_ptr<ClientState>> ClientState::connect(const Endpoint& server
       new ClientState(*std::move(device), *std::move(channel), options.timeout));
   // Weak: a callback must not be what keeps the channel open.
   const std::weak_ptr<ClientState> weak = state;
-  FARWRITE_RETURN_IF_ERROR(state->channel_.on_notification([weak](Notification notification) {
+  state->taker_ = std::make_shared<ReplyTaker>(state->channel_, [weak](Notification notification) {
     if (const auto self = weak.lock()) self->take(std::move(notification));
-  }));
+  });
+  FARWRITE_RETURN_IF_ERROR(state->taker_->start());
   FARWRITE_RETURN_IF_ERROR(state->channel_.on_end([weak](bool, const Status& reason) {
-    if (const auto self = weak.lock()) self->end(reason);
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    self->taker_->finish([weak, reason] {
+      if (const auto ended = weak.lock()) ended->end(reason);
+    });
   }));
   return state;
 }
@@ -92,8 +97,11 @@ std::uint64_t ClientState::add_pending(Verb verb, OnAnswer on_answer) {
     on_answer(core::end_of(name_of(verb), reason));
     return 0;
   }
-  pending_.emplace(next_id_, PendingReply{verb, std::move(on_answer)});
-  return next_id_++;
+  const std::uint64_t id = next_id_++;
+  pending_.emplace(id, PendingReply{verb, std::move(on_answer)});
+  lock.unlock();
+  if (!taker_->waits_here()) taker_->make_way();  // the answer may call the program
+  return id;
 }
 
 void ClientState::fail_with(const Completion& sent, std::uint64_t id) {
@@ -121,8 +129,11 @@ void ClientState::withdraw(std::uint64_t id, const Status& reason) {
 }
 
 void ClientState::answer(const OnAnswer& on_answer, Result<ReceivedReply> answer) {
-  const core::Inside inside(this);
-  on_answer(std::move(answer));
+  {
+    const core::Inside inside(this);
+    on_answer(std::move(answer));
+  }
+  channel_.wake_drivers();
 }
 
 Status ClientState::check_wait() const {
@@ -218,19 +229,25 @@ Result<ClientState::ReceivedReply> ClientState::await(
     core::Mutex mutex{core::LockRank::kBox};
     core::CondVar changed;
     std::optional<Result<ReceivedReply>> answer FW_GUARDED_BY(mutex);
+    std::atomic<bool> come = false;  // answer.has_value()
   };
   const auto shared = std::make_shared<SharedReply>();
-  const std::uint64_t id = post([shared](Result<ReceivedReply> answer) {
-    {
-      const core::Lock lock(shared->mutex);
-      shared->answer.emplace(std::move(answer));
-    }
-    shared->changed.notify_one();
-  });
+  const core::Deadline deadline = core::Deadline::after(timeout);
+  std::uint64_t id = 0;
+  const auto send = [&] {
+    id = post([shared](Result<ReceivedReply> answer) {
+      {
+        const core::Lock lock(shared->mutex);
+        shared->answer.emplace(std::move(answer));
+        shared->come.store(true);
+      }
+      shared->changed.notify_one();
+    });
+  };
+  drive(send, [&] { return shared->come.load(); }, deadline);
   core::Lock lock(shared->mutex);
   const auto come = [&]() FW_REQUIRES(shared->mutex) { return shared->answer.has_value(); };
-  if (!core::Interrupt::wait(shared->changed, shared->mutex, core::Deadline::after(timeout),
-                             come)) {
+  if (!core::Interrupt::wait(shared->changed, shared->mutex, deadline, come)) {
     lock.unlock();
     if (forget(id, std::move(late))) {
       if (verb == Verb::kWaitVersion || verb == Verb::kAttachName) {
@@ -247,6 +264,16 @@ Result<ClientState::ReceivedReply> ClientState::await(
   Result<ReceivedReply> answer = std::move(*shared->answer);
   if (answer.ok() && !answer->reply.status.ok()) return answer->reply.status;
   return answer;
+}
+
+void ClientState::drive(const std::function<void()>& post, const std::function<bool()>& over,
+                        core::Deadline deadline) {
+  if (fork_guard_.in_forked_child()) return post();
+  const auto alone = [this] {
+    const core::Lock lock(mutex_);
+    return pending_.empty();
+  };
+  taker_->drive(post, over, alone, deadline);
 }
 
 void ClientState::take(Notification notification) {
@@ -320,8 +347,9 @@ Result<std::vector<SegmentInfo>> ClientState::infos(const ReceivedReply& answer)
   const Status mapped = channel_.alias(answer.lent, 0, 0, deadline.remaining()).status();
   if (mapped.code() == StatusCode::kDeadlineExceeded) return mapped;
   const auto body = std::make_shared<std::vector<std::byte>>(answer.lent.size());
-  FARWRITE_RETURN_IF_ERROR(wait_until_done(channel_.read({body->data(), body->size()}, answer.lent),
-                                           deadline, body, channel_));
+  OrderedReads read(*this);
+  read.add(answer.lent, 0, {body->data(), body->size()}, body);
+  FARWRITE_RETURN_IF_ERROR(read.wait(deadline));
   return decode_infos({body->data(), body->size()});
 }
 

@@ -13,6 +13,7 @@
 
 #include "box/box.h"
 #include "box/messages.h"
+#include "box/reply_taker.h"
 #include "core/deadline.h"
 #include "core/fork_guard.h"
 #include "core/gate.h"
@@ -32,7 +33,7 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
     Reply reply;
     RemoteRegion lent;
   };
-  // On a poller's thread, or in the call that posts: it must not block.
+  // On a poller's thread or the control loop, or in the call that posts: it must not block.
   using OnAnswer = std::function<void(Result<ReceivedReply>)>;
 
   static Result<std::shared_ptr<ClientState>> connect(const Endpoint& server,
@@ -77,6 +78,12 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
   Result<ReceivedReply> await(Verb verb, std::chrono::nanoseconds timeout,
                               const std::function<std::uint64_t(OnAnswer)>& post,
                               OnAnswer late = nullptr);
+  // Waits for what `post` posts, until `over()` or until it has to be waited for in another way
+  // (ReplyTaker::drive()).
+  void drive(const std::function<void()>& post, const std::function<bool()>& over,
+             core::Deadline deadline);
+  // Nothing waits any more for a read whose end may call the program.
+  void give_up(const Completion& read) { taker_->make_way_until_settled(read); }
   // Ends a request here and at the server. No effect if it has its answer.
   void withdraw(std::uint64_t id, const Status& reason);
   // The answer is not wanted any more, but for `late`: false if it has come.
@@ -143,6 +150,7 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
   Device device_;
   Channel channel_;
   const std::chrono::nanoseconds timeout_;
+  std::shared_ptr<ReplyTaker> taker_;  // fixed by connect()
   ClientCounters counters_;
   core::Gate gate_;
   std::atomic<std::uint64_t> views_ = 0;

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "box/settled.h"
 #include "memory/copy.h"
 
 namespace farwrite::box {

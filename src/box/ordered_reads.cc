@@ -1,9 +1,10 @@
 #include "box/ordered_reads.h"
 
+#include <algorithm>
 #include <ranges>
 #include <utility>
 
-#include "box/settled.h"
+#include "farwrite/internal/late.h"
 #include "memory/copy.h"
 
 namespace farwrite::box {
@@ -23,27 +24,41 @@ void OrderedReads::add(const RemoteRegion& region, std::uint64_t at, MutableByte
     out.data = copies_.back().arrived.get();
     owner = copies_.back().arrived;
   }
-  // What bytes need that may still move when this has gone: the region's end would let them change.
-  const auto kept =
-      std::make_shared<std::pair<std::shared_ptr<const void>, RemoteRegion>>(owner, region);
-  posted_.reserve(posted_.size() + 1);  // nothing may throw between the post and its keeper
-  posted_.push_back({channel_.read(out, region, at), std::move(owner)});
-  posted_.back().completion.on_settled([kept](const Status&) {});
+  reads_.push_back(
+      std::make_shared<const PlannedRead>(PlannedRead{region, at, out, std::move(owner)}));
 }
 
 Status OrderedReads::wait(const core::Deadline& deadline) {
+  std::vector<Completion> posted;
+  posted.reserve(reads_.size());  // nothing may throw between a post and its keeper
+  const auto post = [&] {
+    for (const auto& read : reads_) {
+      posted.push_back(client_.channel().read(read->out, read->region, read->at));
+      posted.back().on_settled([read](const Status&) {});
+    }
+  };
+  client_.drive(post, [&] { return std::ranges::all_of(posted, &Completion::done); }, deadline);
   Status outcome;
   // The last one first: when it is over the others are, and this thread was woken once.
-  for (const PostedRead& read : std::views::reverse(posted_)) {
-    Status status = wait_until_done(read.completion, deadline, nullptr, channel_);
+  for (const Completion& read : std::views::reverse(posted)) {
+    Status status = outcome_of(read, deadline);
     if (!status.ok()) outcome = std::move(status);
   }
-  if (outcome.ok()) {
-    for (const WaitingCopy& copy : copies_) {
-      copy_bytes(copy.out.data, copy.arrived.get(), copy.out.size);
-    }
+  if (!outcome.ok()) return outcome;
+  for (const WaitingCopy& copy : copies_) {
+    copy_bytes(copy.out.data, copy.arrived.get(), copy.out.size);
   }
-  return outcome;
+  return Status();
+}
+
+Status OrderedReads::outcome_of(const Completion& read, const core::Deadline& deadline) const {
+  Status outcome = read.wait(deadline.remaining());
+  if (read.done()) return outcome;
+  client_.give_up(read);
+  const Channel& channel = client_.channel();
+  return internal::late({.operation = "read", .peer = channel.peer_name()}, channel.peer_state(),
+                        "the other side has not sent the bytes in time",
+                        "look whether it runs, or allow more time");
 }
 
 }  // namespace farwrite::box

@@ -6,7 +6,6 @@
 #include "box/held_lease.h"
 #include "box/segment_reader.h"
 #include "box/segment_state.h"
-#include "box/settled.h"
 #include "core/completion_state.h"
 #include "core/deadline.h"
 #include "farwrite/internal/late.h"

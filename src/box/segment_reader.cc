@@ -92,7 +92,7 @@ Result<SegmentReader::Try> SegmentReader::try_at_once(MutableByteView out, std::
   if (!begun.value()) return Try::kMoved;
   const SegmentState::BufferRow where = row_;
   if (out.size > kGuessedBytes && SegmentLayout::changing(where.stamp)) return Try::kChanging;
-  OrderedReads reads(segment_.client()->channel());
+  OrderedReads reads(*segment_.client());
   const std::uint64_t* const head = reads.add(state_, 0, SegmentLayout::kHeadBytes / 8);
   reads.add(buffer_, offset, out, owner_);
   const std::uint64_t stamp_at = SegmentLayout::stamp_at(where.index);
@@ -258,7 +258,7 @@ Result<bool> SegmentReader::take_run_at_once(MutableByteView piece, std::uint64_
   if (!begun.ok() || !begun.value()) return begun;
   const SegmentState::BufferRow where = row_;
   const std::uint64_t stamps = SegmentLayout::chunk_at(segment_.info().bytes, where.index, chunk);
-  OrderedReads reads(segment_.client()->channel());
+  OrderedReads reads(*segment_.client());
   const std::uint64_t* const head = reads.add(state_, 0, SegmentLayout::kHeadBytes / 8);
   const std::uint64_t* const first = reads.add(state_, stamps, count);
   reads.add(buffer_, begin, piece, owner_);

@@ -1,14 +1,30 @@
 #include "box/segment_state.h"
 
 #include <algorithm>
+#include <future>
 #include <utility>
 #include <vector>
 
 #include "box/ordered_reads.h"
-#include "box/settled.h"
 #include "core/mutex.h"
 
 namespace farwrite::box {
+namespace {
+
+// Waits until no more bytes move for the read, and returns its outcome. A completion that is
+// only done may still have a transfer under way into its destination. Waits without a limit for a
+// peer that was stopped, so it is for memory of the caller alone.
+Status read_until_settled(ClientState& client, MutableByteView out, const RemoteRegion& region,
+                          std::uint64_t offset) {
+  Completion read{Status()};
+  client.drive([&] { read = client.channel().read(out, region, offset); },
+               [&] { return read.settled(); }, core::Deadline::never());
+  const auto outcome = std::make_shared<std::promise<Status>>();
+  read.on_settled([outcome](const Status& status) { outcome->set_value(status); });
+  return outcome->get_future().get();
+}
+
+}  // namespace
 
 Result<std::shared_ptr<SegmentState>> SegmentState::open(std::shared_ptr<ClientState> client,
                                                          SegmentInfo info,
@@ -145,9 +161,8 @@ Result<SegmentState::MappedBuffer> SegmentState::buffer(std::uint64_t number,
 Status SegmentState::fetch(MutableByteView out, const RemoteRegion& region, std::uint64_t offset,
                            const core::Deadline& deadline,
                            const std::shared_ptr<const void>& owner) const {
-  Channel& channel = client_->channel();
-  if (owner == nullptr) return wait_until_settled(channel.read(out, region, offset));
-  OrderedReads one(channel);
+  if (owner == nullptr) return read_until_settled(*client_, out, region, offset);
+  OrderedReads one(*client_);
   one.add(region, offset, out, owner);
   return one.wait(client_->answer_by(deadline, out.size));
 }

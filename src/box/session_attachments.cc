@@ -10,8 +10,6 @@
 #include "box/segment_directory.h"
 #include "box/server_state.h"
 #include "box/session.h"
-#include "box/settled.h"
-#include "core/deadline.h"
 #include "core/with_memory.h"
 
 namespace farwrite::box {
@@ -111,8 +109,9 @@ Result<std::vector<std::byte>> Session::copy_lent(const RemoteRegion& lent, std:
   const auto bytes = std::make_shared<std::vector<std::byte>>();
   FARWRITE_RETURN_IF_ERROR(core::with_memory({.operation = "create a segment"}, "its description",
                                              [&] { bytes->resize(lent.size()); }));
-  FARWRITE_RETURN_IF_ERROR(wait_until_done(channel_.read({bytes->data(), bytes->size()}, lent),
-                                           core::Deadline::never(), bytes, channel_));
+  const Completion read = channel_.read({bytes->data(), bytes->size()}, lent);
+  read.on_settled([bytes](const Status&) {});
+  FARWRITE_RETURN_IF_ERROR(read.wait());
   return std::move(*bytes);
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/completion.h"
+#include "core/deadline.h"
 #include "core/notification.h"
 #include "core/region.h"
 #include "farwrite/bytes.h"
@@ -66,6 +67,11 @@ class Channel {
   Completion lend(ByteView message, ByteView memory, std::function<void()> returned,
                   std::uint32_t tag = 0, std::uint32_t lane = 0);
 
+  // For a thread that waits for what it posts, on a channel without a handler: as ChannelLanes.
+  void drive(const std::function<void()>& post, const std::function<bool()>& over,
+             const std::function<void(Notification)>& take, core::Deadline deadline);
+  // After what made over() true in another thread.
+  void wake_drivers();
   Result<Notification> wait_notification(std::chrono::nanoseconds timeout = kForever);
   Result<std::optional<Notification>> try_notification();
   Result<int> notification_descriptor();
@@ -74,6 +80,8 @@ class Channel {
   Status on_notification(std::function<void(Notification)> handler,
                          std::chrono::nanoseconds timeout = std::chrono::seconds(5));
   Status on_end(std::function<void(bool good_order, const Status& reason)> handler);
+  // On the device's control loop, which nothing may block. Not called after the device's end.
+  void run_later(std::chrono::nanoseconds delay, std::function<void()> function);
 
   // --- Memory and names.
 

@@ -35,7 +35,7 @@ class ChannelLanes::ChannelLane final : public PolledLane {
   }
 
   bool wants_poller() const override {
-    if (pending_.load() || unsent_.load()) return true;
+    if (pending_.load() || watches_.load()) return true;
     const std::shared_ptr<ChannelLanes> lanes = lanes_.lock();
     if (lanes == nullptr) return false;
     if (return_lane_ || lanes->inbox_.has_handler()) return true;
@@ -66,7 +66,7 @@ class ChannelLanes::ChannelLane final : public PolledLane {
     // A user's thread may be taking the last ones: it says so itself, or we look again.
     if (over && !return_lane_ && !is_drained(progress)) progress.pending = true;
     if (progress.pending) pending_.store(true);
-    unsent_.store(progress.unsent);
+    watches_.store(progress.unsent || progress.awaits);
     return progress;
   }
 
@@ -76,6 +76,7 @@ class ChannelLanes::ChannelLane final : public PolledLane {
     fabric::Doorbell doorbell = lanes->lane(index_).arm();
     // What waits for room in the inbox is the user's to make room for.
     if (return_lane_ || lanes->has_room()) doorbell.ready = doorbell.ready || doorbell.holds;
+    if (!return_lane_) lanes->inbox_.ring_sleeping_driver();
     return doorbell;
   }
 
@@ -85,7 +86,7 @@ class ChannelLanes::ChannelLane final : public PolledLane {
   const bool return_lane_;
   Poller& poller_;
   std::atomic<bool> pending_{false};
-  std::atomic<bool> unsent_{false};
+  std::atomic<bool> watches_{false};  // the poller sleeps on the doorbell, whoever else does
   std::atomic<bool> drained_{false};  // since the peer has gone
   std::uint64_t seen_drives_ = 0;     // poller's thread only
 };

@@ -29,6 +29,10 @@ void ChannelLanes::start(const std::weak_ptr<ChannelLanes>& self, const PeerInfo
 }
 
 void ChannelLanes::expect_progress(fabric::OperationKind kind, std::uint32_t lane) {
+  if (kind == fabric::OperationKind::kRead && core::Inside::is(this) &&
+      this->lane(lane).rings_for_pending()) {
+    return;  // this thread is in drive(), and will poll
+  }
   const auto expect = [this](std::uint32_t index) {
     lanes_[index]->expect_progress(this->lane(index).rings_for_pending());
   };
@@ -37,7 +41,10 @@ void ChannelLanes::expect_progress(fabric::OperationKind kind, std::uint32_t lan
 }
 
 void ChannelLanes::hand_over(std::uint64_t lanes) {
-  for (; lanes != 0; lanes &= lanes - 1) lanes_[std::countr_zero(lanes)]->expect_progress();
+  for (; lanes != 0; lanes &= lanes - 1) {
+    const auto index = static_cast<std::uint32_t>(std::countr_zero(lanes));
+    lanes_[index]->expect_progress(lane(index).rings_for_pending());
+  }
 }
 
 void ChannelLanes::disarm() {
@@ -72,8 +79,29 @@ bool ChannelLanes::leave_pollers(bool return_lane_too, core::Deadline deadline) 
   return left;
 }
 
+void ChannelLanes::drive(const std::function<void()>& post, const std::function<bool()>& over,
+                         const std::function<void(Notification)>& take, core::Deadline deadline,
+                         std::chrono::nanoseconds spin) {
+  // The thread waits in another way for what is left.
+  struct HandOver {
+    ChannelLanes& lanes;
+    const std::function<bool()>& over;
+    ~HandOver() {
+      if (!over()) lanes.hand_over(~std::uint64_t{0} >> (64 - lanes.user_lanes_));
+      lanes.hand_over_rest();
+    }
+  } const left{*this, over};
+  const NotificationInbox::Drive drive(inbox_, *this);
+  const core::Inside inside(this);
+  post();
+  while (!over()) {
+    Result<std::optional<Notification>> next = inbox_.take_until(*this, deadline, spin, over);
+    if (!next.ok()) break;
+    if (next->has_value()) take(**std::move(next));
+  }
+}
+
 void ChannelLanes::poll_lanes(std::optional<Notification>* taken) {
-  if (inbox_.has_handler()) return;  // the pollers do
   const bool over = life_.peer_over();
   for (std::uint32_t index = 0; index < user_lanes_; ++index) {
     fabric::Lane& lane = this->lane(index);
@@ -83,12 +111,16 @@ void ChannelLanes::poll_lanes(std::optional<Notification>* taken) {
     fabric::Progress progress;
     {
       const NotificationInbox::Delivery delivery(inbox_, std::try_to_lock);
-      if (!delivery.begun()) return;  // a new handler takes them
+      // With a handler the pollers do. Asked here, where it does not change.
+      if (!delivery.begun() || inbox_.has_handler()) return;
       Intake intake(*this, taken);
       // Whatever is left pending, post() has told the poller already.
       progress = lane.poll(intake);
     }
-    if (progress.unsent) left_unsent_.fetch_or(std::uint64_t{1} << index);
+    // In drive() the thread itself waits for the answers.
+    if (progress.unsent || (progress.awaits && !core::Inside::is(this))) {
+      left_behind_.fetch_or(std::uint64_t{1} << index);
+    }
     if (over) [[unlikely]]
       (void)lanes_[index]->is_drained(progress);
   }
@@ -120,7 +152,9 @@ fabric::Progress ChannelLanes::serve(std::uint32_t lane) {
     return this->lane(lane).poll(discard);
   }
   Intake intake(*this);
-  return this->lane(lane).poll(intake);
+  const fabric::Progress progress = this->lane(lane).poll(intake);
+  inbox_.wake_drivers();  // a read that one of them waits for may be over
+  return progress;
 }
 
 fabric::Progress ChannelLanes::serve_returns() {

@@ -8,6 +8,7 @@
 #include <poll.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -57,10 +58,11 @@ class ChannelLanes final : public LaneDriver {
 
   // An operation is pending on `lane`, which its poller moves on. A flush may wait on any lane.
   void expect_progress(fabric::OperationKind kind, std::uint32_t lane);
-  // A thread that polled goes: what it could not send is the pollers' from here on.
-  void hand_over_unsent() {
-    if (left_unsent_.load(std::memory_order_relaxed) != 0) [[unlikely]]
-      hand_over(left_unsent_.exchange(0));
+  // A thread that polled goes: what it could not send, and answers that another thread awaits, are
+  // the pollers' from here on.
+  void hand_over_rest() {
+    if (left_behind_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      hand_over(left_behind_.exchange(0));
   }
   // The caller polls in a loop, and arms at its end.
   void disarm();
@@ -72,6 +74,13 @@ class ChannelLanes final : public LaneDriver {
   void end();
   // Pollers do not serve the lanes again. False after the deadline: call again.
   bool leave_pollers(bool return_lane_too, core::Deadline deadline);
+
+  // For a thread that waits for what it posts: `post()`, and then passes to `take` what arrives
+  // until `over()`. The reads that it posts need no poller. Returns earlier where it has to wait in
+  // another way: the deadline has passed, a handler was set, the peer or the channel has ended.
+  void drive(const std::function<void()>& post, const std::function<bool()>& over,
+             const std::function<void(Notification)>& take, core::Deadline deadline,
+             std::chrono::nanoseconds spin);
 
   // LaneDriver.
   void poll_lanes(std::optional<Notification>* taken) override;
@@ -95,7 +104,7 @@ class ChannelLanes final : public LaneDriver {
   // Whether the inbox takes more. After the peer's end always: its lanes are emptied.
   bool has_room() const { return inbox_.has_room() || life_.peer_over(); }
   void lane_is_drained();
-  void hand_over(std::uint64_t lanes);  // by the bits of left_unsent_
+  void hand_over(std::uint64_t lanes);  // by the bits of left_behind_
 
   const void* const channel_;
   const ChannelLink& link_;
@@ -111,9 +120,9 @@ class ChannelLanes final : public LaneDriver {
   std::string peer_name_;
 
   std::atomic<bool> started_{false};
-  // A bit for each lane in which a user's thread has left something to send.
+  // A bit for each lane in which a user's thread has left something to be waited for.
   static_assert(kMaxLanes <= 64);
-  std::atomic<std::uint64_t> left_unsent_{0};
+  std::atomic<std::uint64_t> left_behind_{0};
   std::atomic<std::uint32_t> undrained_{0};  // users' lanes that may hold something
 };
 

@@ -73,6 +73,9 @@ class ChannelState final : public fabric::LinkObserver,
   Completion post(RemoteRegionState* remote, std::uint32_t lane, fabric::Operation operation);
   Result<Alias> alias(const std::shared_ptr<RemoteRegionState>& source, std::uint64_t offset,
                       std::uint64_t length, core::Deadline deadline);
+  void drive(const std::function<void()>& post, const std::function<bool()>& over,
+             const std::function<void(Notification)>& take, core::Deadline deadline);
+  void wake_drivers();
   Result<Notification> wait_notification(std::chrono::nanoseconds timeout);
   Result<std::optional<Notification>> try_notification();
   Result<int> notification_descriptor();

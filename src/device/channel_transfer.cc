@@ -188,6 +188,19 @@ Result<Alias> ChannelState::alias(const std::shared_ptr<RemoteRegionState>& sour
   return Alias(source, {source->window()->mapped + offset, length});
 }
 
+void ChannelState::drive(const std::function<void()>& post, const std::function<bool()>& over,
+                         const std::function<void(Notification)>& take, core::Deadline deadline) {
+  if (device_->fork_guard().in_forked_child()) return post();
+  const core::Gate::Pass pass(gate_);
+  if (!pass) return post();
+  const core::Inside inside(this);
+  lanes_.drive(post, over, take, deadline, device_->options().spin);
+}
+
+void ChannelState::wake_drivers() {
+  if (!device_->fork_guard().in_forked_child()) inbox_.wake_drivers();
+}
+
 Result<Notification> ChannelState::wait_notification(std::chrono::nanoseconds timeout) {
   constexpr std::string_view kOperation = "wait for a notification";
   FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check(kOperation));
@@ -195,7 +208,7 @@ Result<Notification> ChannelState::wait_notification(std::chrono::nanoseconds ti
   if (!pass) return unusable(kOperation);
   const core::Inside inside(this);
   auto taken = inbox_.take(lanes_, core::Deadline::after(timeout), device_->options().spin);
-  lanes_.hand_over_unsent();
+  lanes_.hand_over_rest();
   return taken;
 }
 
@@ -211,7 +224,7 @@ Result<std::optional<Notification>> ChannelState::try_notification() {
     lanes_.poll_lanes(&next);
     if (!next.has_value()) next = inbox_.try_take();
   }
-  lanes_.hand_over_unsent();
+  lanes_.hand_over_rest();
   if (!next.has_value() && !ended.ok()) return ended;
   return next;
 }

@@ -119,6 +119,17 @@ Completion Channel::lend(ByteView message, ByteView memory, std::function<void()
 
 std::uint64_t Channel::max_message_bytes() const { return state_->max_message_bytes(); }
 
+void Channel::drive(const std::function<void()>& post, const std::function<bool()>& over,
+                    const std::function<void(Notification)>& take, core::Deadline deadline) {
+  state_->drive(post, over, take, deadline);
+}
+
+void Channel::wake_drivers() { state_->wake_drivers(); }
+
+void Channel::run_later(std::chrono::nanoseconds delay, std::function<void()> function) {
+  state_->run_later(delay, std::move(function));
+}
+
 Result<Notification> Channel::wait_notification(std::chrono::nanoseconds timeout) {
   return state_->wait_notification(timeout);
 }

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/counted.h"
 #include "core/cpu_relax.h"
 #include "core/mutex.h"
 #include "core/thread_own.h"
@@ -159,6 +160,24 @@ void NotificationInbox::drop_queued() {
 Result<Notification> NotificationInbox::take(LaneDriver& driver, core::Deadline deadline,
                                              std::chrono::nanoseconds spin) {
   const Drive drive(*this, driver);
+  Result<std::optional<Notification>> taken =
+      take_driving(driver, deadline, spin, [] { return false; });
+  if (!taken.ok()) return taken.status();
+  return *std::move(taken.value());
+}
+
+Result<std::optional<Notification>> NotificationInbox::take_until(
+    LaneDriver& driver, core::Deadline deadline, std::chrono::nanoseconds spin,
+    const std::function<bool()>& over) {
+  const core::Counted taker(takers_until_);
+  return take_driving(driver, deadline, spin, over);
+}
+
+template <typename Over>
+Result<std::optional<Notification>> NotificationInbox::take_driving(LaneDriver& driver,
+                                                                    core::Deadline deadline,
+                                                                    std::chrono::nanoseconds spin,
+                                                                    const Over& over) {
   std::optional<Notification> next;
   bool last_look = false;
   while (true) {
@@ -169,9 +188,10 @@ Result<Notification> NotificationInbox::take(LaneDriver& driver, core::Deadline 
     do {
       // Queued ones first: a receiver that lags leaves the rest in the ring, where it holds the
       // sender back.
-      if ((next = try_take()).has_value()) return *std::move(next);
+      if ((next = try_take()).has_value()) return next;
       driver.poll_lanes(&next);
-      if (next.has_value() || (next = try_take()).has_value()) return *std::move(next);
+      if (next.has_value() || (next = try_take()).has_value()) return next;
+      if (over()) return next;
       if (spins && !budget.has_value()) budget.emplace(std::min(spin, deadline.remaining()));
     } while (budget.has_value() && budget->spin());
     // Asked before the look that ends it, so nothing that came before the end is lost.
@@ -187,22 +207,24 @@ Result<Notification> NotificationInbox::take(LaneDriver& driver, core::Deadline 
                             "no notification arrived in time",
                             "wait longer, or check whether the peer is alive");
     }
-    block(driver, std::min(left, kLongestWaiterSleep));
+    block(driver, std::min(left, kLongestWaiterSleep), over);
   }
 }
 
-void NotificationInbox::block(LaneDriver& driver, std::chrono::nanoseconds longest) {
+template <typename Over>
+void NotificationInbox::block(LaneDriver& driver, std::chrono::nanoseconds longest,
+                              const Over& over) {
   core::Lock lock(mutex_);
   blocked_.fetch_add(1);
   if (driven_) {
     const std::uint64_t seen = alarms_;
     changed_.wait_for(mutex_, longest, [&]() FW_REQUIRES(mutex_) {
-      return !queue_.empty() || !driven_ || alarms_ != seen;
+      return !queue_.empty() || !driven_ || alarms_ != seen || over();
     });
   } else {
     driven_ = true;
     lock.unlock();
-    sleep_on_doorbells(driver, longest);
+    sleep_on_doorbells(driver, longest, over);
     lock.lock();
     driven_ = false;
     changed_.notify_one();  // another thread may have to drive now
@@ -210,7 +232,9 @@ void NotificationInbox::block(LaneDriver& driver, std::chrono::nanoseconds longe
   blocked_.fetch_sub(1);
 }
 
-void NotificationInbox::sleep_on_doorbells(LaneDriver& driver, std::chrono::nanoseconds longest) {
+template <typename Over>
+void NotificationInbox::sleep_on_doorbells(LaneDriver& driver, std::chrono::nanoseconds longest,
+                                           const Over& over) {
   struct Doorbells {
     std::vector<pollfd> waited_for;
   };
@@ -218,11 +242,11 @@ void NotificationInbox::sleep_on_doorbells(LaneDriver& driver, std::chrono::nano
   std::vector<pollfd>& doorbells = core::thread_own<Doorbells>().waited_for;
   doorbells.clear();
   doorbells.push_back({wake_.get(), POLLIN, 0});
+  sleeping_.store(true);  // ahead of arming: ring_sleeping_driver()
   const bool quiet = driver.arm_lanes(doorbells);
   // That may have taken back what the event loop relies on: a lane rings for one sleeper.
   if (!quiet) wake_event_loop();
-  sleeping_.store(true);
-  if (quiet && queued_.load() == 0 && driver.ended().ok()) {
+  if (quiet && queued_.load() == 0 && driver.ended().ok() && !over()) {
     const timespec timeout{static_cast<time_t>(longest.count() / 1000000000),
                            static_cast<long>(longest.count() % 1000000000)};
     ::ppoll(doorbells.data(), doorbells.size(), &timeout, nullptr);
@@ -297,6 +321,10 @@ void NotificationInbox::wake_all() {
 
 void NotificationInbox::ring_sleeper() {
   wake_event_loop();
+  ring_sleeping_driver();
+}
+
+void NotificationInbox::ring_sleeping_driver() {
   if (sleeping_.load()) ring(wake_);
 }
 

@@ -68,6 +68,20 @@ class NotificationInbox final : public fabric::EventSink {
     const bool begun_;
   };
 
+  // For as long as a thread waits.
+  class Drive {
+   public:
+    Drive(NotificationInbox& inbox, LaneDriver& driver);
+    ~Drive();
+    Drive(const Drive&) = delete;
+    Drive& operator=(const Drive&) = delete;
+
+   private:
+    NotificationInbox& inbox_;
+    LaneDriver& driver_;
+    const bool counted_;
+  };
+
   // Under a Delivery: to the handler, or into the queue.
   void on_notification(Notification&& notification) override {
     deliver(std::move(notification), nullptr);
@@ -100,6 +114,11 @@ class NotificationInbox final : public fabric::EventSink {
   // Polls for `spin`, then blocks. What has arrived comes before driver.ended().
   Result<Notification> take(LaneDriver& driver, core::Deadline deadline,
                             std::chrono::nanoseconds spin);
+  // As take(), for a thread in a Drive that also waits for something else: nothing once `over()`.
+  // What makes that true in another thread calls wake_drivers().
+  Result<std::optional<Notification>> take_until(LaneDriver& driver, core::Deadline deadline,
+                                                 std::chrono::nanoseconds spin,
+                                                 const std::function<bool()>& over);
   // For an event loop: what it waits on, made by the first call. kResourceExhausted.
   Result<int> descriptor();
   // Before each wait on the descriptor. False: there may be something to take already.
@@ -108,6 +127,12 @@ class NotificationInbox final : public fabric::EventSink {
   void wake_event_loop();
   // Makes all blocked threads look at driver.ended() again.
   void wake_all();
+  // Makes the threads in take_until() look at what they wait for.
+  void wake_drivers() {
+    if (takers_until_.load() > 0) wake_all();
+  }
+  // A doorbell was armed for another thread, which may have silenced the ring for one that sleeps.
+  void ring_sleeping_driver();
 
   std::uint64_t notifications() const { return notifications_.value(); }
   std::uint64_t messages() const { return messages_.value(); }
@@ -116,23 +141,13 @@ class NotificationInbox final : public fabric::EventSink {
   static constexpr std::size_t kMaxQueued = 256;
 
   std::optional<Notification> take_queued();
-
-  // For as long as a thread waits.
-  class Drive {
-   public:
-    Drive(NotificationInbox& inbox, LaneDriver& driver);
-    ~Drive();
-    Drive(const Drive&) = delete;
-    Drive& operator=(const Drive&) = delete;
-
-   private:
-    NotificationInbox& inbox_;
-    LaneDriver& driver_;
-    const bool counted_;
-  };
-
-  void block(LaneDriver& driver, std::chrono::nanoseconds longest);
-  void sleep_on_doorbells(LaneDriver& driver, std::chrono::nanoseconds longest);
+  template <typename Over>
+  Result<std::optional<Notification>> take_driving(LaneDriver& driver, core::Deadline deadline,
+                                                   std::chrono::nanoseconds spin, const Over& over);
+  template <typename Over>
+  void block(LaneDriver& driver, std::chrono::nanoseconds longest, const Over& over);
+  template <typename Over>
+  void sleep_on_doorbells(LaneDriver& driver, std::chrono::nanoseconds longest, const Over& over);
   // Of a thread that blocks, and of an event loop that waits.
   void ring_sleeper();
 
@@ -149,6 +164,7 @@ class NotificationInbox final : public fabric::EventSink {
 
   std::atomic<std::size_t> queued_{0};  // mirrors queue_.size(), to look without the lock
   std::atomic<std::size_t> blocked_{0};
+  std::atomic<int> takers_until_{0};  // threads in take_until()
   std::atomic<std::uint32_t> drivers_{0};
   std::atomic<std::uint64_t> drives_{0};
   std::atomic<std::int64_t> left_ns_{0};  // when the last driver left

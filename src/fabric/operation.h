@@ -92,7 +92,8 @@ struct ReceivedNotification {
 // What one poll of a lane did.
 struct Progress {
   std::size_t delivered = 0;  // notifications and records handed to the sink
-  bool unsent = false;        // the doorbell is waited for: to send what is left, or for an answer
+  bool unsent = false;        // something waits until the doorbell's descriptor takes more
+  bool awaits = false;        // an answer is awaited, which rings the doorbell
   bool pending = false;       // work is left that no doorbell will announce: poll again soon
   bool drained = false;       // this poll has looked, and nothing is left to hand over
 };

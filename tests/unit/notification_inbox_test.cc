@@ -146,6 +146,34 @@ TEST_F(Inbox, WakesASleeperByItsDoorbell) {
   waiter.join();
 }
 
+TEST_F(Inbox, HearsItsDoorbellAlthoughAnotherThreadArmsIt) {
+  int armed = 0;
+  lane_.before_arming = [&] {
+    // What came before the other thread armed would ring no more.
+    if (++armed == 1) inbox_.ring_sleeping_driver();
+    if (armed == 2) lane_.arrive(7);
+  };
+  EXPECT_EQ(take(core::Deadline::after(std::chrono::milliseconds(900))).value().tag, 7u);
+}
+
+TEST_F(Inbox, EndsAWaitForSomethingElse) {
+  std::atomic<bool> over = false;
+  const auto until_over = [&] {
+    const NotificationInbox::Drive drive(inbox_, lane_);
+    return inbox_.take_until(lane_, inbox_deadline(), kNoSpin, [&] { return over.load(); });
+  };
+  lane_.arrive(1);
+  EXPECT_EQ(until_over().value()->tag, 1u) << "notifications are taken meanwhile";
+  std::thread waiter([&] { EXPECT_FALSE(until_over().value().has_value()); });
+  wait_until_somebody_sleeps();
+  over = true;
+  inbox_.wake_drivers();
+  waiter.join();
+  lane_.arrive(2);
+  EXPECT_EQ(until_over().value()->tag, 2u) << "what has come goes first";
+  EXPECT_FALSE(until_over().value().has_value());
+}
+
 TEST_F(Inbox, WakesASleeperForWhatAnotherThreadPolled) {
   std::thread waiter([&] { EXPECT_EQ(take().value().tag, 8u); });
   wait_until_somebody_sleeps();

@@ -479,9 +479,9 @@ TEST_F(TwoLinks, AnAnswerIsWaitedForOnTheDoorbell) {
   read.destination = {bytes.data(), bytes.size()};
   read.window = near_.link->import(descriptor, core::Deadline::never()).value();
   const Completion completion = near_.link->lane(0).post(read);
-  EXPECT_TRUE(near_.poll().unsent);
-  EXPECT_FALSE(far_.poll().unsent);
-  EXPECT_FALSE(near_.poll().unsent);
+  EXPECT_TRUE(near_.poll().awaits);
+  EXPECT_FALSE(far_.poll().awaits);
+  EXPECT_FALSE(near_.poll().awaits);
   EXPECT_TRUE(completion.wait(std::chrono::seconds(0)).ok());
 }
 

@@ -161,7 +161,8 @@ Progress TcpLane::poll(EventSink& sink) {
     hand_over(sink, progress);
     sender_.flush();
   }
-  progress.unsent = (sender_.has_queue() || awaits_answers()) && !over_.load();
+  progress.unsent = sender_.has_queue() && !over_.load();
+  progress.awaits = awaits_answers() && !over_.load();
   progress.drained = (over_.load() || end_seen_) && received_.empty();
   has_received_.store(!received_.empty());
   polling_.clear();

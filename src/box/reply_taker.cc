@@ -1,0 +1,130 @@
+#include "box/reply_taker.h"
+
+#include <utility>
+
+#include "core/counted.h"
+#include "core/interrupt.h"
+
+namespace farwrite::box {
+namespace {
+
+// A client that has been idle for so long has the poller take what the server says unasked.
+constexpr std::chrono::nanoseconds kIdle = std::chrono::milliseconds(20);
+// Threads that wait by turns would change the handler for each call.
+constexpr std::chrono::nanoseconds kOthersComeBack = std::chrono::milliseconds(10);
+
+}  // namespace
+
+void ReplyTaker::drive(const std::function<void()>& post, const std::function<bool()>& over,
+                       const std::function<bool()>& alone, core::Deadline deadline) {
+  const core::Counted waiting(waiting_);
+  // Handlers of signals, which run here, may call the client as well.
+  const bool interrupted = core::Interrupt::ends_wait();
+  const Drive drive(*this, interrupted ? [] { return false; } : alone);
+  {
+    const core::Inside inside(this);
+    if (drive) {
+      drives_.fetch_add(1);
+      channel_.drive(post, over, take_, deadline.earlier(core::Interrupt::turn()));
+    } else {
+      make_way();  // another thread may drive
+      post();
+    }
+  }
+  if (over()) return;
+  if (drive && !deadline.expired()) {
+    give_to_poller();
+  } else {
+    make_way();
+  }
+}
+
+ReplyTaker::Drive::Drive(ReplyTaker& taker, const std::function<bool()>& alone)
+    : taker_(taker), begun_(taker.remove_handler(alone)) {}
+
+ReplyTaker::Drive::~Drive() {
+  std::function<void()> end;
+  if (begun_) {
+    const core::Lock lock(taker_.mutex_);
+    taker_.driving_ = false;
+    end = std::move(taker_.end_);
+  }
+  // It calls the program, which this thread must not.
+  if (end != nullptr) taker_.channel_.run_later({}, std::move(end));
+  taker_.watch();
+}
+
+bool ReplyTaker::remove_handler(const std::function<bool()>& alone) {
+  const auto may_drive = [&] { return waiting_.load() == 1 && unsettled_.load() == 0 && alone(); };
+  if (!may_drive()) return false;
+  bool driven = driven_.load();
+  if (!driven && core::now_ns() >= not_before_ns_.load()) {
+    const core::Lock lock(change_);
+    driven_.store(true);
+    driven = may_drive() && channel_.on_notification(nullptr, {}).ok();
+    driven_.store(driven);
+  }
+  if (!driven) return false;
+  const core::Lock lock(mutex_);
+  driving_ = !finished_;
+  return driving_;
+}
+
+void ReplyTaker::make_way() {
+  if (!driven_.load()) return;
+  not_before_ns_.store(core::now_ns() + kOthersComeBack.count());
+  give_to_poller();
+}
+
+void ReplyTaker::make_way_until_settled(const Completion& read) {
+  unsettled_.fetch_add(1);
+  make_way();
+  read.on_settled([weak = weak_from_this()](const Status&) {
+    if (const auto self = weak.lock()) self->unsettled_.fetch_sub(1);
+  });
+}
+
+void ReplyTaker::give_to_poller() {
+  if (!driven_.load()) return;
+  const core::Lock lock(change_);
+  // A poll under way ends first, which calls no code of the program. Of a channel that has ended
+  // nothing comes.
+  if (driven_.load() && channel_.on_notification(take_).ok()) driven_.store(false);
+}
+
+void ReplyTaker::finish(std::function<void()> end) {
+  {
+    const core::Lock lock(mutex_);
+    finished_ = true;
+    if (driving_) {
+      end_ = std::move(end);
+      return;
+    }
+  }
+  give_to_poller();  // and takes what is queued
+  end();
+}
+
+void ReplyTaker::watch() {
+  if (!driven_.load() || watched_.exchange(true)) return;
+  channel_.run_later(kIdle, [weak = weak_from_this(), drives = drives_.load()] {
+    if (const auto self = weak.lock()) self->look_for_idleness(drives);
+  });
+}
+
+void ReplyTaker::look_for_idleness(std::uint64_t drives) {
+  watched_.store(false);
+  // A thread that waits watches when it leaves.
+  if (waiting_.load() > 0) return;
+  if (drives_.load() == drives && change_.try_lock()) {
+    // On the control loop, which must not wait.
+    const StatusCode given =
+        driven_.load() ? channel_.on_notification(take_, {}).code() : StatusCode::kOk;
+    if (given == StatusCode::kOk) driven_.store(false);
+    change_.unlock();
+    if (given != StatusCode::kDeadlineExceeded) return;
+  }
+  watch();
+}
+
+}  // namespace farwrite::box
