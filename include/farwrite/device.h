@@ -48,7 +48,8 @@ class Device {
   /// False for a handle that was default-constructed or moved from. It allows no other call.
   bool valid() const { return handle_ != nullptr; }
 
-  /// The address that peers connect to, with the selected port.
+  /// The address that peers connect to, with the selected port. The host is that of
+  /// DeviceOptions::listen: for 0.0.0.0, give peers a name or an address of the host instead.
   Endpoint endpoint() const;
   /// Identifies this device, over restarts on the same endpoint of the same host.
   DeviceUuid uuid() const;

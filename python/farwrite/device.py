@@ -122,7 +122,11 @@ class Device(Closing, elsewhere="open a Device in the other process"):
 
     @property
     def endpoint(self) -> str:
-        """The address at which peers connect, ``host:port``, with the actual port."""
+        """The address at which peers connect, ``host:port``, with the actual port.
+
+        The host is that of `listen`. Of a device that listens on every address (0.0.0.0), give
+        peers a name or an address of the host instead.
+        """
         return self._native.endpoint()
 
     @property
