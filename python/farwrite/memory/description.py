@@ -225,21 +225,21 @@ def _rebuild(descr: object) -> np.dtype[Any]:
 def _rebuild_placed(fields: Any, offsets: Any, itemsize: object) -> np.dtype[Any]:
     if not all(type(place) is int and 0 <= place < 2**31 for place in (itemsize, *offsets)):
         raise ValueError(f"offsets {shown(offsets)} in {shown(itemsize)} bytes are not valid")
-    names, titles, formats = [], [], []
+    names, titles = [], []
+    formats: list[np.dtype[Any]] = []
     for heading, form, *lengths in fields:
         title, name = (None, heading) if isinstance(heading, str) else heading
         if not (title is None or isinstance(title, str)):
             raise TypeError(f"title {shown(title)} is not text")
         names.append(name)
         titles.append(title)
-        kind = _rebuild(form)
-        formats.append(
-            np.dtype((kind, *(tuple(length) for length in lengths))) if lengths else kind
-        )
-    return np.dtype({
+        kind: Any = _rebuild(form)
+        formats.append(np.dtype((kind, *map(tuple, lengths))) if lengths else kind)
+    placed: Any = {
         "names": names, "formats": formats, "offsets": list(offsets), "titles": titles,
         "itemsize": itemsize,
-    })  # fmt: skip
+    }  # fmt: skip
+    return cast("np.dtype[Any]", np.dtype(placed))
 
 
 def _foreign_dtype(name: str) -> np.dtype[Any]:
