@@ -13,8 +13,7 @@ std::string in_seconds(std::chrono::nanoseconds time) {
   return text.data();
 }
 
-void tell_long_wait(std::string_view doing, Deadline deadline, std::string_view cause) {
-  std::string line = "still " + std::string(doing) + ", for ";
+void tell_long_wait(std::string line, Deadline deadline, std::string_view cause) {
   line += deadline.is_never() ? "ever" : "another " + in_seconds(deadline.remaining());
   log(LogLevel::kWarning, line + ": " + std::string(cause));
 }

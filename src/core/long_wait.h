@@ -15,8 +15,8 @@ inline constexpr std::chrono::nanoseconds kLongWait = std::chrono::seconds(1);
 // "1.5 s"
 std::string in_seconds(std::chrono::nanoseconds time);
 
-// Logs a warning: the caller is still `doing` ("trying", "waiting"), for how long it will be, and
-// what for. `cause` ends with what the user can do. Once for each wait, kLongWait after its start.
-void tell_long_wait(std::string_view doing, Deadline deadline, std::string_view cause);
+// Logs a warning: `line` ("still trying, for "), how long that may be, and what for. `cause` ends
+// with what the user can do. Once for each wait, kLongWait after its start.
+void tell_long_wait(std::string line, Deadline deadline, std::string_view cause);
 
 }  // namespace farwrite::core

@@ -52,7 +52,7 @@ Result<core::UniqueFd> connect_once_it_listens(const Endpoint& peer, core::Deadl
     }
     if (quiet.expired()) {
       quiet = core::Deadline::never();
-      core::tell_long_wait("trying", deadline, socket.status().message());
+      core::tell_long_wait("still trying, for ", deadline, socket.status().message());
     }
     sleep_until(deadline.earlier(core::Deadline::after(pause)));
     pause = no_name ? std::min(2 * pause, kLongestNamePause) : kRetryConnect;

@@ -52,7 +52,8 @@ Result<ReplyMessage> RegionRequests::ask(ControlFrameType type, std::uint64_t re
       [&] {
         const Status silence = late(operation);
         const bool silent = silence.code() == StatusCode::kPeerSilent;
-        core::tell_long_wait("waiting", deadline, (silent ? silence : unanswered).message());
+        core::tell_long_wait("still waiting, for ", deadline,
+                             (silent ? silence : unanswered).message());
       });
   if (!reply.ok()) return reply.status();
   if (reply->has_value()) return **std::move(reply);

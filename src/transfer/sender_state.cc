@@ -128,7 +128,7 @@ Status SenderState::claim(core::Deadline deadline) {
   const core::Deadline quiet = core::Deadline::after(core::kLongWait);
   Status waited = port_->wait(channel_, edge_is_open, deadline.earlier(quiet));
   if (waited.code() == StatusCode::kDeadlineExceeded && quiet.expired() && !deadline.expired()) {
-    core::tell_long_wait("waiting", deadline, unclaimed().message());
+    core::tell_long_wait("still waiting, for ", deadline, unclaimed().message());
     waited = port_->wait(channel_, edge_is_open, deadline);
   }
   if (waited.code() == StatusCode::kDeadlineExceeded) return unclaimed();
