@@ -37,7 +37,8 @@ class Device {
   ///
   /// Errors: kInvalidArgument for an option that is out of range; kAlreadyExists if the port is
   /// taken; kUnavailable if the address is not one of this host; kUnauthenticated if options.token
-  /// is not valid at that address; the error of a fabric that does not start.
+  /// is not valid at that address; kUnsupported if the kernel refuses options.numa_node; the error
+  /// of a fabric that does not start.
   static Result<Device> open(const DeviceOptions& options = {});
 
   Device() = default;
@@ -48,7 +49,8 @@ class Device {
   /// False for a handle that was default-constructed or moved from. It allows no other call.
   bool valid() const { return handle_ != nullptr; }
 
-  /// The address that peers connect to, with the selected port.
+  /// The address that peers connect to, with the selected port. The host is that of
+  /// DeviceOptions::listen: for 0.0.0.0, give peers a name or an address of the host instead.
   Endpoint endpoint() const;
   /// Identifies this device, over restarts on the same endpoint of the same host.
   DeviceUuid uuid() const;
@@ -56,7 +58,8 @@ class Device {
   std::uint64_t epoch() const;
 
   /// Opens a channel: handshake, proof of the token, choice of the fabric. Every call makes a
-  /// separate channel. While no device listens at `peer`, it retries until `timeout`.
+  /// separate channel. While no device listens at `peer`, or its host does not resolve, it retries
+  /// until `timeout`.
   Result<Channel> connect(const Endpoint& peer,
                           std::chrono::nanoseconds timeout = std::chrono::seconds(10));
   /// Waits for the next channel that a peer opens to this device.

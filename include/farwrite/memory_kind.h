@@ -17,13 +17,14 @@ class MemoryKind {
   /// The host's memory.
   constexpr MemoryKind() = default;
   /// The memory of GPU `ordinal`, as the CUDA driver numbers them for this process
-  /// (CUDA_VISIBLE_DEVICES).
+  /// (CUDA_VISIBLE_DEVICES). There is no GPU with a negative number: a call that gets such a kind
+  /// returns kInvalidArgument.
   static constexpr MemoryKind cuda(int ordinal) { return MemoryKind(ordinal); }
   /// Parses "host", "cuda" (GPU 0) or "cuda:N". kInvalidArgument for anything else.
   static Result<MemoryKind> parse(std::string_view text);
 
   /// True for the memory of a GPU: the CPU must not touch it.
-  constexpr bool on_gpu() const { return ordinal_ >= 0; }
+  constexpr bool on_gpu() const { return on_gpu_; }
   /// The number of the GPU; -1 for the host's memory.
   constexpr int ordinal() const { return ordinal_; }
   /// "host" or "cuda:0".
@@ -31,14 +32,15 @@ class MemoryKind {
 
   /// True if both are the host's memory, or that of one GPU.
   friend constexpr bool operator==(MemoryKind one, MemoryKind other) {
-    return one.ordinal_ == other.ordinal_;
+    return one.on_gpu_ == other.on_gpu_ && one.ordinal_ == other.ordinal_;
   }
   /// True if they differ.
   friend constexpr bool operator!=(MemoryKind one, MemoryKind other) { return !(one == other); }
 
  private:
-  constexpr explicit MemoryKind(int ordinal) : ordinal_(ordinal) {}
+  constexpr explicit MemoryKind(int ordinal) : on_gpu_(true), ordinal_(ordinal) {}
 
+  bool on_gpu_ = false;
   int ordinal_ = -1;
 };
 

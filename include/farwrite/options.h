@@ -168,11 +168,11 @@ struct DeviceOptions {
   HugePages huge_pages = HugePages::kTransparent;
   /// Fault memory in when a segment is created, not at its first use (first use costs 5-12x).
   bool prefault = true;
-  /// The NUMA node of segments. A node binds them there, and allocation fails if the kernel
-  /// refuses. -1 leaves placement to the kernel. kNodeOfAdapter prefers the node of the RDMA
-  /// adapter that the verbs fabric uses; without verbs, on a machine with one node, or if the
-  /// kernel refuses, it leaves placement to the kernel ("Towards Zero Copy Dataflows using RDMA",
-  /// section 3).
+  /// The NUMA node of segments. A node binds them there, and the device does not open if
+  /// the kernel refuses it. -1 leaves placement to the kernel. kNodeOfAdapter prefers the node of
+  /// the RDMA adapter that the verbs fabric uses; without verbs, on a machine with one node, or if
+  /// the kernel refuses, it leaves placement to the kernel ("Towards Zero Copy Dataflows using
+  /// RDMA", section 3).
   int numa_node = kNodeOfAdapter;
 
   /// Memory that was wholly free or unused for this long goes back to the system: a segment of the

@@ -143,6 +143,13 @@ class Parser(argparse.ArgumentParser):
             text = rest
         return f"{self.prog}: {text}\n"
 
+    def _print_message(self, message: str, file: Any = None) -> None:
+        # The base class passes over an output that cannot be written.
+        if file is sys.stdout:
+            file.write(message)
+        else:
+            super()._print_message(message, file)
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:
             return

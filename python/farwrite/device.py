@@ -68,6 +68,8 @@ class Device(Closing, elsewhere="open a Device in the other process"):
     Unavailable
         If the token file can be neither read nor created. With `encrypt`, if OpenSSL cannot be
         loaded; the message names the package.
+    Unsupported
+        If the kernel refuses `numa_node`.
 
     Examples
     --------
@@ -122,7 +124,11 @@ class Device(Closing, elsewhere="open a Device in the other process"):
 
     @property
     def endpoint(self) -> str:
-        """The address at which peers connect, ``host:port``, with the actual port."""
+        """The address at which peers connect, ``host:port``, with the actual port.
+
+        The host is that of `listen`. Of a device that listens on every address (0.0.0.0), give
+        peers a name or an address of the host instead.
+        """
         return self._native.endpoint()
 
     @property
@@ -138,9 +144,9 @@ class Device(Closing, elsewhere="open a Device in the other process"):
     def connect(self, endpoint: str, timeout: float | None = 10.0) -> Channel:
         """Open a channel to the device at `endpoint`.
 
-        While no device listens there, `connect` tries again until `timeout`. Every call opens a new
-        channel. In the main thread, Ctrl-C interrupts the wait; in another thread, `close` of the
-        device does.
+        While no device listens there, or the host does not resolve, `connect` tries again until
+        `timeout`. Every call opens a new channel. In the main thread, Ctrl-C interrupts the wait;
+        in another thread, `close` of the device does.
 
         Parameters
         ----------
@@ -152,7 +158,8 @@ class Device(Closing, elsewhere="open a Device in the other process"):
         Raises
         ------
         Unavailable, DeadlineExceeded
-            If no device answers, or no fabric reaches the peer; the message gives the cause.
+            If no device answers, the host does not resolve, or no fabric reaches the peer; the
+            message gives the cause.
         Unauthenticated
             If the tokens differ; the message names the source of each. Also raised if `endpoint`
             is not on the loopback and this device has no `token`.

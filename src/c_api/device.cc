@@ -342,5 +342,7 @@ fw_status* fw_copy_memory(void* destination, const void* source, uint64_t bytes)
 }
 
 fw_status* fw_wait_for_stream(int gpu, uint64_t stream) {
-  return to_c(farwrite::wait_for_stream(MemoryKind::cuda(gpu), stream));
+  const MemoryKind host;
+  const MemoryKind kind = gpu == host.ordinal() ? host : MemoryKind::cuda(gpu);
+  return to_c(farwrite::wait_for_stream(kind, stream));
 }

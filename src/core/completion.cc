@@ -10,15 +10,11 @@
 #include "core/inside.h"
 #include "core/interrupt.h"
 #include "core/log.h"
+#include "core/long_wait.h"
 #include "core/mutex.h"
 
 namespace farwrite {
 namespace core {
-namespace {
-
-constexpr std::chrono::nanoseconds kLongWait = std::chrono::seconds(1);
-
-}  // namespace
 
 // In a forked child the thread that would end the operation is gone, and the mutex may be held for
 // ever. So the operation counts as over there, with kForked.

@@ -24,6 +24,14 @@
 namespace farwrite::core {
 namespace {
 
+// getaddrinfo(3): a name without an address. glibc has a name for it, and other libraries have
+// none.
+#ifdef EAI_NODATA
+constexpr int kNoAddress = EAI_NODATA;
+#else
+constexpr int kNoAddress = EAI_NONAME;
+#endif
+
 using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
 Result<AddressList> resolve(const Endpoint& endpoint, bool passive, std::string_view operation) {
@@ -35,7 +43,10 @@ Result<AddressList> resolve(const Endpoint& endpoint, bool passive, std::string_
   const int failed =
       ::getaddrinfo(endpoint.host.c_str(), std::to_string(endpoint.port).c_str(), &hints, &found);
   if (failed != 0) {
-    return Status::error(StatusCode::kInvalidArgument, {operation, endpoint.to_string()},
+    const bool may_come =
+        !passive && (failed == EAI_AGAIN || failed == EAI_NONAME || failed == kNoAddress);
+    return Status::error(may_come ? StatusCode::kNotFound : StatusCode::kInvalidArgument,
+                         {operation, endpoint.to_string()},
                          std::string("the host does not resolve: ") + ::gai_strerror(failed),
                          "check the host's spelling and the name service");
   }

@@ -24,7 +24,8 @@ struct Listener {
 // Port 0 takes one as core/port_choice.h says; kAlreadyExists if all of `range` are taken.
 Result<Listener> listen_tcp(const Endpoint& endpoint, const PortRange& range = {});
 
-// A connected, non-blocking socket without Nagle's delay. kUnavailable if nothing listens there.
+// A connected, non-blocking socket without Nagle's delay. kUnavailable if nothing listens there,
+// kNotFound if the host has no name or address yet: both may change.
 Result<UniqueFd> connect_tcp(const Endpoint& endpoint, Deadline deadline);
 
 // Sends or receives all of `bytes`. kUnavailable when the peer is gone, kDeadlineExceeded.

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/interrupt.h"
+#include "core/long_wait.h"
 #include "core/mutex.h"
 
 namespace farwrite::device {
@@ -10,7 +11,8 @@ namespace farwrite::device {
 Result<std::optional<ReplyMessage>> ControlRequests::ask(std::uint64_t number,
                                                          core::Deadline deadline,
                                                          const std::function<void()>& send,
-                                                         const std::function<Status()>& ended) {
+                                                         const std::function<Status()>& ended,
+                                                         const std::function<void()>& waits_long) {
   core::Lock lock(mutex_);
   FARWRITE_RETURN_IF_ERROR(ended());
   const auto entry = waiting_.try_emplace(number).first;
@@ -18,11 +20,19 @@ Result<std::optional<ReplyMessage>> ControlRequests::ask(std::uint64_t number,
   send();
   lock.lock();
   Status over;
-  core::Interrupt::wait(changed_, mutex_, deadline, [&]() FW_REQUIRES(mutex_) {
+  const auto settled = [&]() FW_REQUIRES(mutex_) {
     if (entry->second.has_value()) return true;
     over = ended();
     return !over.ok();
-  });
+  };
+  const core::Deadline quiet = core::Deadline::after(core::kLongWait);
+  if (!core::Interrupt::wait(changed_, mutex_, deadline.earlier(quiet), settled) &&
+      quiet.expired() && !deadline.expired()) {
+    lock.unlock();
+    waits_long();
+    lock.lock();
+    (void)core::Interrupt::wait(changed_, mutex_, deadline, settled);
+  }
   std::optional<ReplyMessage> reply = std::move(entry->second);
   waiting_.erase(entry);
   if (!reply.has_value() && !over.ok()) return over;

@@ -22,10 +22,11 @@ class ControlRequests {
 
   // Sends request `number` by `send`, and waits for its answer; nothing, once the deadline has
   // passed. `ended` says why no answer will come any more; ok while one may. It is called under the
-  // mutex. Not on the loop's thread, which brings the answer.
-  Result<std::optional<ReplyMessage>> ask(std::uint64_t number, core::Deadline deadline,
-                                          const std::function<void()>& send,
-                                          const std::function<Status()>& ended);
+  // mutex. `waits_long` is called once the wait has taken core::kLongWait. Not on the loop's
+  // thread, which brings the answer.
+  Result<std::optional<ReplyMessage>> ask(
+      std::uint64_t number, core::Deadline deadline, const std::function<void()>& send,
+      const std::function<Status()>& ended, const std::function<void()>& waits_long = [] {});
   // Hands an answer to the thread that waits for it, if `accept`, which is called under the mutex
   // before that thread sees the answer, says so. False if nothing takes it.
   bool answer(ReplyMessage& reply, const std::function<bool()>& accept);

@@ -1,14 +1,13 @@
 // How a device meets its peers: connect and accept.
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <cstdio>
 #include <string>
 #include <utility>
 
 #include "core/inside.h"
 #include "core/interrupt.h"
 #include "core/log.h"
+#include "core/long_wait.h"
 #include "core/mutex.h"
 #include "core/status_wire.h"
 #include "device/device_state.h"
@@ -18,39 +17,45 @@ namespace farwrite::device {
 namespace {
 
 constexpr std::chrono::nanoseconds kRetryConnect = std::chrono::milliseconds(20);
-constexpr std::chrono::nanoseconds kQuietConnect = std::chrono::seconds(1);
+// Between two looks for a name: each asks the name service.
+constexpr std::chrono::nanoseconds kLongestNamePause = std::chrono::milliseconds(640);
 constexpr std::chrono::nanoseconds kWorthTelling = std::chrono::milliseconds(100);
 
-std::string in_seconds(std::chrono::nanoseconds time) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.1f s", std::chrono::duration<double>(time).count());
-  return text.data();
+// Sleeps until `end`, or until this thread is to wait no more.
+void sleep_until(core::Deadline end) {
+  while (!end.expired() && !core::Interrupt::ends_wait()) {
+    std::this_thread::sleep_for(std::min(end.remaining(), kRetryConnect));
+  }
 }
 
-// Connects as soon as something listens at `peer`. Says after a second what it waits for.
+// Connects as soon as something listens at `peer`, whose host may get its name meanwhile. Says
+// after a second what it waits for.
 Result<core::UniqueFd> connect_once_it_listens(const Endpoint& peer, core::Deadline deadline) {
   const auto began = std::chrono::steady_clock::now();
-  core::Deadline quiet = core::Deadline::after(kQuietConnect);
+  core::Deadline quiet = core::Deadline::after(core::kLongWait);
+  std::chrono::nanoseconds pause = kRetryConnect;
   while (true) {
     auto socket = core::connect_tcp(peer, deadline.earlier(quiet));
     if (socket.ok()) return socket;
+    StatusCode code = socket.status().code();
+    const bool no_name = code == StatusCode::kNotFound;
+    if (no_name) code = StatusCode::kUnavailable;
     const bool over = deadline.remaining() < kRetryConnect || core::Interrupt::ends_wait();
-    const bool nothing_yet = socket.status().code() == StatusCode::kUnavailable ||
-                             socket.status().code() == StatusCode::kDeadlineExceeded;
+    const bool nothing_yet =
+        code == StatusCode::kUnavailable || code == StatusCode::kDeadlineExceeded;
     if (!nothing_yet || over) {
       const auto tried = std::chrono::steady_clock::now() - began;
-      if (!nothing_yet || tried < kWorthTelling) return socket.status();
-      return Status(socket.status().code(),
-                    socket.status().message() + " (tried for " + in_seconds(tried) + ")");
+      const bool worth_telling = nothing_yet && tried >= kWorthTelling;
+      return Status(code,
+                    socket.status().message() +
+                        (worth_telling ? " (tried for " + core::in_seconds(tried) + ")" : ""));
     }
     if (quiet.expired()) {
       quiet = core::Deadline::never();
-      core::log(core::LogLevel::kWarning,
-                "still trying, for " +
-                    (deadline.is_never() ? "ever" : "another " + in_seconds(deadline.remaining())) +
-                    ": " + socket.status().message());
+      core::tell_long_wait("still trying, for ", deadline, socket.status().message());
     }
-    std::this_thread::sleep_for(kRetryConnect);
+    sleep_until(deadline.earlier(core::Deadline::after(pause)));
+    pause = no_name ? std::min(2 * pause, kLongestNamePause) : kRetryConnect;
   }
 }
 

@@ -97,7 +97,9 @@ Status DeviceState::start() {
   auto fabrics = fabric::make_fabrics(*loop_, options_);
   if (!fabrics.ok()) return fabrics.status();
   fabrics_ = *std::move(fabrics);
-  placement_ = choose_placement(options_.numa_node, fabrics_);
+  auto placement = choose_placement(options_.numa_node, fabrics_);
+  if (!placement.ok()) return placement.status();
+  placement_ = *placement;
   FARWRITE_RETURN_IF_ERROR(make_arena());
   for (std::uint32_t i = 0; i < options_.pollers; ++i) {
     auto poller = Poller::start(options_.spin, this);

@@ -7,13 +7,17 @@
 
 namespace farwrite::device {
 
-memory::NumaPlacement choose_placement(
+Result<memory::NumaPlacement> choose_placement(
     int numa_node, const std::vector<std::unique_ptr<fabric::Fabric>>& fabrics) {
-  if (numa_node != kNodeOfAdapter) return {.node = numa_node, .required = true};
+  if (numa_node != kNodeOfAdapter) {
+    const memory::NumaPlacement named{.node = numa_node, .required = true};
+    FARWRITE_RETURN_IF_ERROR(memory::check_placement(named));
+    return named;
+  }
   const auto fabric = std::find_if(fabrics.begin(), fabrics.end(), [](const auto& one) {
     return one->capabilities().numa_node >= 0;
   });
-  if (fabric == fabrics.end()) return {};
+  if (fabric == fabrics.end()) return memory::NumaPlacement();
   const int node = (*fabric)->capabilities().numa_node;
   const std::string where = "NUMA node " + std::to_string(node) + ", the node of the adapter of " +
                             std::string(to_string((*fabric)->kind()));
@@ -21,7 +25,7 @@ memory::NumaPlacement choose_placement(
   if (const Status refused = memory::check_placement(placement); !refused.ok()) {
     core::log(core::LogLevel::kWarning,
               "memory does not lie on " + where + ": " + refused.message());
-    return {};
+    return memory::NumaPlacement();
   }
   core::log(core::LogLevel::kInfo, "memory lies on " + where);
   return placement;

@@ -8,13 +8,16 @@
 #include <vector>
 
 #include "fabric/fabric.h"
+#include "farwrite/status.h"
 #include "memory/page_policy.h"
 
 namespace farwrite::device {
 
 // `numa_node`: DeviceOptions::numa_node. For kNodeOfAdapter, the node of the first fabric that has
-// one. If the kernel refuses that node, one warning says so and the kernel chooses.
-memory::NumaPlacement choose_placement(int numa_node,
-                                       const std::vector<std::unique_ptr<fabric::Fabric>>& fabrics);
+// one; if the kernel refuses that node, one warning says so and the kernel chooses. An error if the
+// kernel refuses the node that the user names, so that a device does not open which would find no
+// memory later.
+Result<memory::NumaPlacement> choose_placement(
+    int numa_node, const std::vector<std::unique_ptr<fabric::Fabric>>& fabrics);
 
 }  // namespace farwrite::device

@@ -1,10 +1,14 @@
 #include "device/region_requests.h"
 
+#include "core/long_wait.h"
+
 namespace farwrite::device {
 namespace {
 
 // How long a lookup that found nothing may take on top, to learn what there is instead.
 constexpr std::chrono::nanoseconds kAskWhatThereIs = std::chrono::milliseconds(200);
+constexpr std::string_view kLookUp = "look a name up";
+constexpr std::string_view kOpen = "open memory";
 
 }  // namespace
 
@@ -25,24 +29,38 @@ Result<ReplyMessage> RegionRequests::look_up_once(std::string_view name,
   message.request = requests_.next();
   message.name = std::string(name);
   message.wait_ms = static_cast<std::uint64_t>(wait / std::chrono::milliseconds(1));
-  return ask(ControlFrameType::kLookup, message.request, message.to_bytes(), deadline,
-             "look a name up");
+  return ask(ControlFrameType::kLookup, message.request, message.to_bytes(), deadline, kLookUp,
+             Status::error(StatusCode::kNotFound, {kLookUp, peer_name_},
+                           "the peer has not published \"" + message.name + "\"",
+                           "check the name, or let the peer publish it"));
 }
 
 Result<ReplyMessage> RegionRequests::open(const RegionDescriptor& descriptor,
                                           core::Deadline deadline) {
   const OpenMessage message{requests_.next(), descriptor};
-  return ask(ControlFrameType::kOpen, message.request, message.to_bytes(), deadline, "open memory");
+  return ask(ControlFrameType::kOpen, message.request, message.to_bytes(), deadline, kOpen,
+             late(kOpen));
 }
 
 Result<ReplyMessage> RegionRequests::ask(ControlFrameType type, std::uint64_t request,
                                          const std::vector<std::byte>& body,
-                                         core::Deadline deadline, std::string_view operation) {
+                                         core::Deadline deadline, std::string_view operation,
+                                         const Status& unanswered) {
   auto reply = requests_.ask(
       request, deadline, [&] { send_(type, body); },
-      [&] { return life_.unusable(operation, peer_name_); });
+      [&] { return life_.unusable(operation, peer_name_); },
+      [&] {
+        const Status silence = late(operation);
+        const bool silent = silence.code() == StatusCode::kPeerSilent;
+        core::tell_long_wait("still waiting, for ", deadline,
+                             (silent ? silence : unanswered).message());
+      });
   if (!reply.ok()) return reply.status();
   if (reply->has_value()) return **std::move(reply);
+  return late(operation);
+}
+
+Status RegionRequests::late(std::string_view operation) const {
   const bool silent = life_.peer_state() == PeerState::kSilent;
   return Status::error(silent ? StatusCode::kPeerSilent : StatusCode::kDeadlineExceeded,
                        {operation, peer_name_},

@@ -42,9 +42,13 @@ class RegionRequests {
  private:
   Result<ReplyMessage> look_up_once(std::string_view name, std::chrono::nanoseconds wait,
                                     core::Deadline deadline);
+  // `unanswered`: what the log says of a long wait.
   Result<ReplyMessage> ask(ControlFrameType type, std::uint64_t request,
                            const std::vector<std::byte>& body, core::Deadline deadline,
-                           std::string_view operation);
+                           std::string_view operation, const Status& unanswered);
+
+  // The peer has not answered in time.
+  Status late(std::string_view operation) const;
 
   const std::string& peer_name_;
   const ChannelLife& life_;

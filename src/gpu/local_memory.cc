@@ -44,6 +44,10 @@ Status wait_for_stream(MemoryKind gpu, std::uintptr_t stream) {
     return Status::error(StatusCode::kInvalidArgument, {kOperation}, "host memory has no streams",
                          "pass the GPU of the stream");
   }
+  if (gpu.ordinal() < 0) {
+    return Status::error(StatusCode::kInvalidArgument, {kOperation},
+                         "there is no " + gpu.to_string(), "pass the GPU of the stream");
+  }
   auto found = gpu::Gpu::at(gpu.ordinal());
   if (!found.ok()) return found.status();
   const gpu::Gpu::CurrentContext current(**found);

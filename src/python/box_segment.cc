@@ -58,7 +58,8 @@ IdTuple to_tuple(const box::VersionId& id) { return nb::make_tuple(id.epoch, id.
 ReadTuple read_segment(Segment& self, nb::handle out, std::uint64_t offset, bool per_chunk,
                        std::uint64_t min_version, std::uint64_t epoch,
                        std::optional<double> timeout) {
-  const PythonBuffer buffer = PythonBuffer::writable(out);
+  PythonBuffer buffer = PythonBuffer::writable(out);
+  const MutableByteView bytes = buffer.mutable_bytes();
   using Clock = std::chrono::steady_clock;
   const std::chrono::nanoseconds limit = to_timeout(timeout);
   const Clock::time_point start = Clock::now();
@@ -72,13 +73,13 @@ ReadTuple read_segment(Segment& self, nb::handle out, std::uint64_t offset, bool
                    }).status());
   }
   // Its bytes may still arrive once the read was given up.
-  const auto owner = std::make_shared<SharedObject>(nb::borrow(out));
+  const auto owner = std::make_shared<SharedBuffer>(buffer);
   const box::ReadResult result = value_or_raise(wait_watched([&, segment = *self] {
     box::ReadOptions options;
     options.consistency = per_chunk ? box::Consistency::kChunk : box::Consistency::kSegment;
     options.timeout = remaining();
     options.owner = owner;
-    return segment.read(buffer.mutable_bytes(), offset, options);
+    return segment.read(bytes, offset, options);
   }));
   return nb::make_tuple(result.epoch, result.version, result.retries, result.leased);
 }
@@ -99,10 +100,10 @@ box::Update post_update(Segment& self, box::Operation operation, std::uint64_t o
   change.y_offset = y_offset;
   change.new_epoch = new_epoch;
   if (!memory.has_value()) return without_gil([&] { return self->post(change); });
-  const PythonBuffer buffer = PythonBuffer::readable(*memory);
+  PythonBuffer buffer = PythonBuffer::readable(*memory);
   change.memory = buffer.bytes();
   box::Update update = without_gil([&] { return self->post(change); });
-  update.done = keep(std::move(update.done), *memory);
+  update.done = keep(std::move(update.done), buffer);
   return update;
 }
 

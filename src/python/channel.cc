@@ -92,21 +92,21 @@ Completion refused_read(Link& channel, const Remote& source) {
 Completion write_region(Link& channel, nb::handle source, const Remote& target,
                         std::uint64_t offset, std::optional<std::uint32_t> tag,
                         std::uint32_t lane) {
-  const PythonBuffer buffer = PythonBuffer::readable(source);
+  PythonBuffer buffer = PythonBuffer::readable(source);
   if (!is_of(target, channel)) return refused_write(channel, target);
-  return completion_of(post_write(buffer, target, offset, tag, lane), source);
+  return completion_of(post_write(buffer, target, offset, tag, lane), buffer);
 }
 
 Completion read_region(Link& channel, nb::handle destination, const Remote& source,
                        std::uint64_t offset, std::uint32_t lane) {
-  const PythonBuffer buffer = PythonBuffer::writable(destination);
+  PythonBuffer buffer = PythonBuffer::writable(destination);
   if (!is_of(source, channel)) return refused_read(channel, source);
-  return completion_of(post_read(buffer, source, offset, lane), destination);
+  return completion_of(post_read(buffer, source, offset, lane), buffer);
 }
 
 Completion send_message(Link& channel, nb::handle message, std::uint32_t tag, std::uint32_t lane) {
-  const PythonBuffer buffer = PythonBuffer::readable(message);
-  return completion_of(post_message(channel, buffer, tag, lane), message);
+  PythonBuffer buffer = PythonBuffer::readable(message);
+  return completion_of(post_message(channel, buffer, tag, lane), buffer);
 }
 
 nb::object write_plain(Link& channel, nb::handle source, const Remote& target, nb::handle offset,
@@ -115,12 +115,12 @@ nb::object write_plain(Link& channel, nb::handle source, const Remote& target, n
   const std::optional<std::uint32_t> number = plain_word(tag);
   const std::optional<std::uint32_t> where = plain_word(lane);
   if (!start || !where || (!number && !tag.is_none())) return nb::none();
-  const PlainBuffer buffer = PlainBuffer::readable(source);
+  PlainBuffer buffer = PlainBuffer::readable(source);
   if (!buffer.valid()) return nb::none();
   const std::optional<std::uint64_t> place = target.place(buffer, *start);
   if (!place) return nb::none();
   if (!is_of(target, channel)) return nb::cast(refused_write(channel, target));
-  return outcome_of(post_write(buffer, target, *place, number, *where), source);
+  return outcome_of(post_write(buffer, target, *place, number, *where), buffer);
 }
 
 nb::object read_plain(Link& channel, nb::handle destination, const Remote& source,
@@ -128,12 +128,12 @@ nb::object read_plain(Link& channel, nb::handle destination, const Remote& sourc
   const std::optional<std::uint64_t> start = plain_offset(offset);
   const std::optional<std::uint32_t> where = plain_word(lane);
   if (!start || !where) return nb::none();
-  const PlainBuffer buffer = PlainBuffer::writable(destination);
+  PlainBuffer buffer = PlainBuffer::writable(destination);
   if (!buffer.valid()) return nb::none();
   const std::optional<std::uint64_t> place = source.place(buffer, *start);
   if (!place) return nb::none();
   if (!is_of(source, channel)) return nb::cast(refused_read(channel, source));
-  return outcome_of(post_read(buffer, source, *place, *where), destination);
+  return outcome_of(post_read(buffer, source, *place, *where), buffer);
 }
 
 nb::object notify_plain(Link& channel, nb::handle tag, nb::handle lane) {
@@ -150,9 +150,9 @@ nb::object send_plain(Link& channel, nb::handle message, nb::handle tag, nb::han
   const std::optional<std::uint32_t> number = plain_word(tag);
   const std::optional<std::uint32_t> where = plain_word(lane);
   if (!number || !where) return nb::none();
-  const PlainBuffer buffer = PlainBuffer::readable(message);
+  PlainBuffer buffer = PlainBuffer::readable(message);
   if (!buffer.valid() || buffer.size() > channel.facts().max_message_bytes()) return nb::none();
-  return outcome_of(post_message(channel, buffer, *number, *where), message);
+  return outcome_of(post_message(channel, buffer, *number, *where), buffer);
 }
 
 ReadOnlyBytesArray alias(Link& channel, const Remote& source, std::uint64_t offset,

@@ -29,6 +29,11 @@ CudaTuple view_cuda_dlpack(const std::string& operation, nb::handle capsule) {
   const DlpackView view =
       DlpackView::of(operation, capsule,
                      {nb::device::cuda::value, "the array is not in the memory of a CUDA GPU"});
+  if (view.device_id < 0) {
+    raise(Status(StatusCode::kInvalidArgument, operation + ": the array says that it is on cuda:" +
+                                                   std::to_string(view.device_id) +
+                                                   "; give one on a GPU of this process"));
+  }
   CudaBytes bytes{static_cast<std::byte*>(view.data), view.bytes, view.device_id, view.writable,
                   view.owner};
   return nb::make_tuple(std::move(bytes), view.dtype, view.shape);

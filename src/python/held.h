@@ -115,8 +115,9 @@ inline void release_buffer(Py_buffer& view) {
   });
 }
 
-// A contiguous Python buffer, or memory of a GPU (CudaBytes), held for the length of a call. Needs
-// the GIL at both ends.
+// A contiguous Python buffer, or memory of a GPU (CudaBytes), held for the length of a call, or by
+// a SharedBuffer for as long as an operation needs it. While a buffer is held, its object neither
+// frees nor resizes the memory. Needs the GIL at both ends.
 class PythonBuffer {
  public:
   static PythonBuffer readable(nanobind::handle object) {
@@ -133,6 +134,8 @@ class PythonBuffer {
   MutableByteView mutable_bytes() const { return {view_.buf, size()}; }
   std::size_t size() const { return static_cast<std::size_t>(view_.len); }
   bool on_gpu() const { return on_gpu_; }
+  // What is held becomes the caller's, who ends it with release_buffer(); this is empty then.
+  Py_buffer take() { return std::exchange(view_, Py_buffer{}); }
 
  protected:
   PythonBuffer() = default;  // holds nothing
@@ -147,6 +150,7 @@ class PythonBuffer {
       on_gpu_ = true;
       view_.buf = cuda->data;
       view_.len = static_cast<Py_ssize_t>(cuda->size);
+      view_.obj = nanobind::borrow(object).release().ptr();
       return;
     }
     if (!take_buffer(object, view_, flags)) throw nanobind::python_error();

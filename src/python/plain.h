@@ -18,8 +18,7 @@
 namespace farwrite::python {
 
 // A PythonBuffer of a C-contiguous numpy.ndarray without Python objects or of bytes, and of no
-// subclass. An operation that goes on after the call keeps the object alone, which keeps their
-// memory where it is. That of a bytearray may move as soon as it is not exported.
+// subclass.
 class PlainBuffer : public PythonBuffer {
  public:
   // Of anything else, or one that is not writable where it must be, !valid().

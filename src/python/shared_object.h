@@ -1,4 +1,4 @@
-// A Python object that C++ threads share.
+// Python objects and their memory that C++ threads share.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -8,6 +8,7 @@
 
 #include "farwrite/completion.h"
 #include "python/gil.h"
+#include "python/held.h"
 
 namespace farwrite::python {
 
@@ -31,13 +32,28 @@ class SharedObject {
   std::shared_ptr<PyObject> object_;
 };
 
-// Makes the operation an owner of `object`, whose memory it reads or writes, until it is settled.
+// The memory of a PythonBuffer: an owner for what may still read or write it after the call. As
+// SharedObject for threads.
+class SharedBuffer {
+ public:
+  // Needs the GIL.
+  explicit SharedBuffer(PythonBuffer& buffer) : view_(new Py_buffer(buffer.take()), &drop) {}
+
+ private:
+  static void drop(Py_buffer* view) {
+    const std::unique_ptr<Py_buffer> mine(view);
+    const GilHold gil;
+    if (gil.held()) release_buffer(*mine);
+  }
+
+  std::shared_ptr<Py_buffer> view_;
+};
+
+// Makes the operation an owner of the buffer, which it reads or writes, until it is settled.
 // Called in the call of Python's that posts the operation: a signal handler may raise as soon as
 // that call returns, and then Python keeps neither the completion nor the object. Needs the GIL.
-inline Completion keep(Completion completion, nanobind::handle object) {
-  if (!completion.settled()) {
-    completion.on_settled([kept = SharedObject(nanobind::borrow(object))](const Status&) {});
-  }
+inline Completion keep(Completion completion, PythonBuffer& buffer) {
+  if (!completion.settled()) completion.on_settled([kept = SharedBuffer(buffer)](const Status&) {});
   return completion;
 }
 
@@ -49,15 +65,15 @@ struct PostOutcome {
 };
 
 // Takes both over. See keep().
-inline Completion completion_of(PostOutcome posted, nanobind::handle object) {
-  return keep(Completion::adopt(posted.status, posted.completion), object);
+inline Completion completion_of(PostOutcome posted, PythonBuffer& buffer) {
+  return keep(Completion::adopt(posted.status, posted.completion), buffer);
 }
 
 // What the calls for plain arguments return: None if these are not plain and nothing was posted,
 // True if the operation has succeeded, else its Completion. Takes both over; see keep().
-inline nanobind::object outcome_of(PostOutcome posted, nanobind::handle object) {
+inline nanobind::object outcome_of(PostOutcome posted, PythonBuffer& buffer) {
   if (posted.status == nullptr && posted.completion == nullptr) return nanobind::bool_(true);
-  return nanobind::cast(completion_of(posted, object));
+  return nanobind::cast(completion_of(posted, buffer));
 }
 
 }  // namespace farwrite::python

@@ -178,8 +178,8 @@ PostOutcome post_tensor(const Sender& sender, const PythonBuffer& buffer,
 }
 
 // The operation, unless it has failed meanwhile: the caller gets that at once.
-Completion sent(PostOutcome posted, nb::handle source) {
-  Completion completion = completion_of(posted, source);
+Completion sent(PostOutcome posted, PythonBuffer& buffer) {
+  Completion completion = completion_of(posted, buffer);
   if (completion.done()) raise_if_error(completion.wait(std::chrono::nanoseconds(0)));
   return completion;
 }
@@ -189,14 +189,15 @@ Completion send_tensor(Sender& sender, nb::handle source, const std::string& dty
   const auto limit = to_timeout(timeout, "send");
   fw_tensor_spec spec = to_spec(dtype, item_bytes, dims.size());
   std::copy_n(dims.data(), std::min<std::size_t>(dims.size(), FW_MAX_RANK), spec.dims);
-  return sent(post_tensor(sender, PythonBuffer::readable(source), spec, limit), source);
+  PythonBuffer buffer = PythonBuffer::readable(source);
+  return sent(post_tensor(sender, buffer, spec, limit), buffer);
 }
 
 // None if the array is not plain, and nothing was sent.
 nb::object send_plain(Sender& sender, nb::handle source, const std::string& dtype,
                       nb::handle timeout) {
   const auto limit = to_timeout(timeout, "send");
-  const PlainBuffer buffer = PlainBuffer::readable(source);
+  PlainBuffer buffer = PlainBuffer::readable(source);
   if (!buffer.valid()) return nb::none();
   const Py_buffer& view = buffer.view();
   const auto rank = static_cast<std::size_t>(view.ndim);
@@ -204,7 +205,7 @@ nb::object send_plain(Sender& sender, nb::handle source, const std::string& dtyp
   std::copy_n(view.shape, std::min<std::size_t>(rank, FW_MAX_RANK), spec.dims);
   const PostOutcome posted = post_tensor(sender, buffer, spec, limit);
   if (posted.completion == nullptr) return nb::bool_(true);
-  return nb::cast(sent(posted, source));
+  return nb::cast(sent(posted, buffer));
 }
 
 Counts receiver_stats(Receiver& receiver) {

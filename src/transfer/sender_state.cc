@@ -8,6 +8,7 @@
 
 #include "core/completion_state.h"
 #include "core/log.h"
+#include "core/long_wait.h"
 #include "core/mutex.h"
 #include "device/name_table.h"
 #include "farwrite/internal/late.h"
@@ -27,7 +28,6 @@ constexpr std::string_view kClose = "close a tensor sender";
 // Between attempts to send what finds no slot and no memory.
 constexpr std::chrono::nanoseconds kShortestRetry = std::chrono::microseconds(50);
 constexpr std::chrono::nanoseconds kLongestRetry = std::chrono::milliseconds(2);
-constexpr std::chrono::nanoseconds kLongWait = std::chrono::seconds(1);
 
 Status unfit(const std::string& cause, std::string_view remedy) {
   return Status::error(StatusCode::kInvalidArgument, {kSend}, cause, remedy);
@@ -105,29 +105,33 @@ SenderState::~SenderState() {
 Status SenderState::claim(core::Deadline deadline) {
   port_->drain(channel_);
   bool taken = false;
-  const Status waited = port_->wait(
-      channel_,
-      [&] {
-        port_->mutex().is_held_here();
-        const std::shared_ptr<PeerEdge> edge = port_->find_edge(name_);
-        // An edge that had a sender may be closed already, and opened again, and the records of
-        // that are on their way.
-        taken = edge != nullptr && edge->claimed;
-        if (edge == nullptr || taken) return false;
-        edge->claimed = true;
-        edge_ = edge;
-        return true;
-      },
-      deadline);
-  if (waited.code() == StatusCode::kDeadlineExceeded && taken) {
-    return Status::error(StatusCode::kAlreadyExists, {kOpenSender},
-                         "\"" + name_ + "\" has, or had, a sender on this channel",
-                         "let the receiver open the edge again, or use another name");
-  }
-  if (waited.code() == StatusCode::kDeadlineExceeded) {
+  const auto edge_is_open = [&] {
+    port_->mutex().is_held_here();
+    const std::shared_ptr<PeerEdge> edge = port_->find_edge(name_);
+    // An edge that had a sender may be closed already, and opened again, and the records of that
+    // are on their way.
+    taken = edge != nullptr && edge->claimed;
+    if (edge == nullptr || taken) return false;
+    edge->claimed = true;
+    edge_ = edge;
+    return true;
+  };
+  const auto unclaimed = [&] {
+    if (taken) {
+      return Status::error(StatusCode::kAlreadyExists, {kOpenSender},
+                           "\"" + name_ + "\" has, or had, a sender on this channel",
+                           "let the receiver open the edge again, or use another name");
+    }
     return late(kOpenSender, "the peer has opened no receiver named \"" + name_ + "\" in time",
                 "wait longer, or check that both sides use the same name");
+  };
+  const core::Deadline quiet = core::Deadline::after(core::kLongWait);
+  Status waited = port_->wait(channel_, edge_is_open, deadline.earlier(quiet));
+  if (waited.code() == StatusCode::kDeadlineExceeded && quiet.expired() && !deadline.expired()) {
+    core::tell_long_wait("still waiting, for ", deadline, unclaimed().message());
+    waited = port_->wait(channel_, edge_is_open, deadline);
   }
+  if (waited.code() == StatusCode::kDeadlineExceeded) return unclaimed();
   FARWRITE_RETURN_IF_ERROR(waited);
   key_ = key_of(edge_->record.edge);
   return Status();
@@ -220,7 +224,7 @@ void SenderState::wait_for_room(std::uint64_t bytes, core::Deadline deadline) {
   const core::Lock sending(sending_);
   const auto now = std::chrono::steady_clock::now();
   if (!refused_since_.has_value()) refused_since_ = now;
-  if (now - *refused_since_ < kLongWait || std::exchange(long_wait_told_, true)) return;
+  if (now - *refused_since_ < core::kLongWait || std::exchange(long_wait_told_, true)) return;
   core::log(
       core::LogLevel::kWarning,
       "send a tensor: the receiver of \"" + name_ +

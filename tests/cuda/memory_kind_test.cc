@@ -40,6 +40,16 @@ TEST(MemoryKindTest, RefusesAnythingElse) {
   }
 }
 
+TEST(MemoryKindTest, OfANegativeNumberIsNoHostMemory) {
+  for (const int number : {-1, -5}) {
+    const MemoryKind kind = MemoryKind::cuda(number);
+    EXPECT_TRUE(kind.on_gpu());
+    EXPECT_NE(kind, MemoryKind());
+    EXPECT_FALSE(MemoryKind::parse(kind.to_string()).ok()) << kind.to_string();
+    EXPECT_EQ(wait_for_stream(kind, 1).code(), StatusCode::kInvalidArgument);
+  }
+}
+
 TEST(MemoryKindTest, TheHostHasNoStreams) {
   EXPECT_EQ(wait_for_stream(MemoryKind(), 1).code(), StatusCode::kInvalidArgument);
 }

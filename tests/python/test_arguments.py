@@ -200,6 +200,17 @@ def test_the_advice_for_fabrics_as_text_works() -> None:
         pass
 
 
+def test_a_numa_node_that_the_machine_lacks_is_refused_at_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said = "bind memory to NUMA node: the kernel refuses node 1023.*; "
+    with pytest.raises(fw.Error, match=said):
+        fw.Device(numa_node=1023)
+    monkeypatch.setenv("FARWRITE_NUMA_NODE", "1023")
+    with pytest.raises(fw.Error, match=said):
+        fw.Device()
+
+
 def test_no_numa_node_may_be_said() -> None:
     with fw.Device(numa_node=-1):
         pass

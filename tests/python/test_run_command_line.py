@@ -49,21 +49,34 @@ PROGRAM = (
     " command._build_first = lambda: None; sys.exit(cli.main(sys.argv[1:]))"
 )
 """The command line, which compiles nothing first."""
+_CLOSED = "farwrite: the output is lost: standard output is not open for writing; open it"
+_FULL = "farwrite: the output is lost: No space left"
 STREAMS = {
     "no output": ("run -- sh -c 'exit 7' >&-", 7, ""),
-    "no output of a command": ("info >&-", 0, ""),
+    "no output of a command": ("info >&-", 1, _CLOSED),
+    "no output of a help": ("box serve --help >&-", 1, _CLOSED),
+    "no output of the version": ("--version >&-", 1, _CLOSED),
+    "no output and a wrong use": ("box serve --nonsense >&-", 2, "unrecognized arguments"),
     "no input": ("run --compare -- true <&-", 0, ""),
-    "full": ("info >/dev/full", 1, "farwrite: the output is lost: No space left"),
+    "full": ("info >/dev/full", 1, _FULL),
+    "a help that is full": ("--help >/dev/full", 1, _FULL),
+    "a help of a command that is full": ("run --help >/dev/full", 1, _FULL),
     "full beside": ("run --compare -- echo hi >/dev/full", 1, "what the command wrote is lost"),
 }
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize(("words", "status", "message"), STREAMS.values(), ids=STREAMS.keys())
 def test_streams_that_are_closed_or_full_end_in_no_traceback(
-    words: str, status: int, message: str
+    words: str, status: int, message: str, unbuffered: str
 ) -> None:
     script = f'"{sys.executable}" -c "$0" {words}'
-    ended = subprocess.run(["sh", "-c", script, PROGRAM], stderr=subprocess.PIPE, text=True)
+    ended = subprocess.run(
+        ["sh", "-c", script, PROGRAM],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+    )
     assert "Traceback" not in ended.stderr
     assert (ended.returncode, message in ended.stderr) == (status, True), ended.stderr
 

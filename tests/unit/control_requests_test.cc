@@ -57,6 +57,22 @@ TEST(ControlRequests, LeaveAnAnswerThatIsNotAccepted) {
   EXPECT_FALSE(reply.value().has_value());
 }
 
+TEST(ControlRequests, SayOnceThatTheWaitIsLong) {
+  ControlRequests requests;
+  int told = 0;
+  const auto tell = [&] {
+    ++told;
+    ReplyMessage own = reply_to(1);  // without the mutex, which this takes
+    EXPECT_TRUE(requests.answer(own, kTaken));
+  };
+  auto reply = requests.ask(1, core::Deadline::never(), [] {}, kNotEnded, tell);
+  ASSERT_TRUE(reply.ok() && reply->has_value());
+  EXPECT_EQ(told, 1);
+  const auto soon = core::Deadline::after(std::chrono::milliseconds(10));
+  EXPECT_FALSE(requests.ask(2, soon, [] {}, kNotEnded, tell)->has_value());
+  EXPECT_EQ(told, 1) << "it ended before a second";
+}
+
 TEST(ControlRequests, EndWithTheReasonWhenNoAnswerWillCome) {
   ControlRequests requests;
   std::atomic<bool> ended{false};

@@ -94,6 +94,13 @@ TEST(TcpSocket, RefusesAHostThatIsNotHere) {
   EXPECT_NE(elsewhere.message().find("this host"), std::string::npos) << elsewhere.message();
 }
 
+TEST(TcpSocket, FindsNoHostThatHasNoName) {
+  const Status status = core::connect_tcp({"nowhere.invalid", 7}, socket_deadline()).status();
+  EXPECT_EQ(status.code(), StatusCode::kNotFound);
+  EXPECT_NE(status.message().find("nowhere.invalid:7"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("does not resolve"), std::string::npos) << status.message();
+}
+
 TEST(TcpSocket, SaysThatNobodyListens) {
   Endpoint gone = core::listen_tcp({"127.0.0.1", 0}).value().endpoint;
   const Status status = core::connect_tcp(gone, socket_deadline()).status();

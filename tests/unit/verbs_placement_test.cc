@@ -182,13 +182,13 @@ TEST_F(VerbsPlacementTest, ANodeOfTheAdapterThatTheKernelRefusesIsOneWarning) {
   EXPECT_THAT(warnings()[0], AllOf(HasSubstr("NUMA node 1000"), HasSubstr("-1")));
 }
 
-TEST_F(VerbsPlacementTest, ANodeOfTheUserThatTheKernelRefusesFailsTheAllocation) {
+TEST_F(VerbsPlacementTest, ADeviceDoesNotOpenWithANodeThatTheKernelRefuses) {
   place_adapters("0", "0");
   DeviceOptions named = options();
   named.numa_node = 1000;
-  Device device = Device::open(named).value();
-  const auto refused = device.allocate(64);
-  EXPECT_FALSE(refused.ok());
+  const auto refused = Device::open(named);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.status().code(), StatusCode::kUnsupported);
   EXPECT_THAT(refused.status().message(), HasSubstr("the kernel refuses node 1000"));
 }
 

@@ -19,6 +19,7 @@ from farwrite.box.updates import Watch
 from farwrite.errors import InvalidArgument, ProtocolError
 from farwrite.lifetime.at_exit import close_at_exit
 from farwrite.lifetime.closing import Closing
+from farwrite.long_wait import LongWait
 from farwrite.memory.array import RegisteredArray
 from farwrite.memory.description import Shape
 from farwrite.metrics.stats import Peer
@@ -27,7 +28,7 @@ from farwrite.options.table import find_option
 
 
 def connect(endpoint: str, *, timeout: float | None = 30.0, **device: Any) -> Client:
-    """Connect to a box. While no server listens there, `connect` tries again.
+    """Connect to a box. While no server listens there, or the host has no name, try again.
 
     In the main thread, Ctrl-C interrupts the wait. In another thread only `timeout` ends it.
 
@@ -250,7 +251,7 @@ class Client(Closing, elsewhere="connect in the other process: farwrite.box.conn
             The name, or `Segment.key`.
         timeout : float or None
             With a name: seconds to wait until a client creates it; 0 fails at once, and None waits
-            for ever.
+            for ever. A wait of more than a second is logged.
 
         Raises
         ------
@@ -261,7 +262,8 @@ class Client(Closing, elsewhere="connect in the other process: farwrite.box.conn
         """
         limit = seconds("attach", timeout)
         if isinstance(segment, str):
-            native = self._native.attach_name(text("attach", "name", segment), limit)
+            name = text("attach", "name", segment)
+            native = LongWait(limit).call(lambda left: self._native.attach_name(name, left))
         else:
             key = whole_number("attach", "segment", segment, 0, 2**64 - 1)
             native = self._native.attach_key(key)
@@ -344,7 +346,8 @@ class Client(Closing, elsewhere="connect in the other process: farwrite.box.conn
         name : str
             The publisher's name.
         timeout : float or None
-            Seconds to wait until a publisher starts; 0 fails at once, and None waits for ever.
+            Seconds to wait until a publisher starts; 0 fails at once, and None waits for ever. A
+            wait of more than a second is logged.
 
         Raises
         ------

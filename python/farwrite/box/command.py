@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ipaddress
 import os
 import shlex
 import signal
+import socket
+import sys
 from collections.abc import Callable, Iterable, Iterator
 
 from farwrite.box.client import connect
@@ -22,10 +25,42 @@ def run_serve(arguments: argparse.Namespace) -> int:
         raise InvalidArgument("box serve: --restore and --snapshot-every need --snapshot DIR")
     _use_token_file(arguments.token_file)
     with _signals_end() as wait_for_signal, _server(arguments) as server:
-        print(server.endpoint, flush=True)
+        address = reachable(server.endpoint)
+        print(address, flush=True)
+        if address != server.endpoint:
+            print(
+                f"farwrite box serve: the server listens on every address of this host"
+                f" ({server.endpoint}); if clients do not reach {address}, give them another name"
+                " or address of the host",
+                file=sys.stderr,
+                flush=True,
+            )
         wait_for_signal()
         server.close(snapshot=arguments.snapshot is not None)
     return 0
+
+
+def reachable(endpoint: str) -> str:
+    """Return an address at which clients can connect to a server that listens at `endpoint`.
+
+    It is `endpoint`, unless that means every address of the host, as 0.0.0.0 does. Then it has the
+    address from which this host reaches others, or the host's name if it reaches none.
+    """
+    host, _, port = endpoint.rpartition(":")
+    try:
+        family, *_, place = socket.getaddrinfo(host.strip("[]"), int(port))[0]
+    except (OSError, ValueError):
+        return endpoint
+    if not ipaddress.ip_address(str(place[0])).is_unspecified:
+        return endpoint
+    try:
+        # Connecting a datagram socket sends nothing. No host has this address of documentation.
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect(("192.0.2.1" if family == socket.AF_INET else "2001:db8::1", 9))
+            own = str(probe.getsockname()[0])
+    except OSError:
+        own = socket.gethostname()
+    return f"[{own}]:{port}" if ":" in own else f"{own}:{port}"
 
 
 def _server(arguments: argparse.Namespace) -> Server:

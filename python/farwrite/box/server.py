@@ -138,7 +138,11 @@ class Server(
 
     @property
     def endpoint(self) -> str:
-        """The address at which clients connect, ``host:port``, with the actual port."""
+        """The address at which clients connect, ``host:port``, with the actual port.
+
+        The host is that of `listen`. Of a server that listens on every address (0.0.0.0), give
+        clients a name or an address of the host instead.
+        """
         return self._native.endpoint()
 
     def connect(self, *, timeout: float | None = 30.0, **device: Any) -> Client:

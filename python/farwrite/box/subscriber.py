@@ -27,6 +27,7 @@ from farwrite.errors import (
 )
 from farwrite.lifetime.closing import Closing
 from farwrite.lifetime.handle import Handle
+from farwrite.long_wait import LongWait
 
 
 class Model(
@@ -239,7 +240,9 @@ class Subscriber(Closing, elsewhere="subscribe in the other process: client.subs
         """Pin the newest version. Ctrl-C interrupts the wait.
 
         On one host nothing is copied. Between hosts the version is read once. While readers hold as
-        many other versions as the publisher's `buffers` allow, the call waits for one of them.
+        many other versions as the publisher's `buffers` allow, or the server has no memory for the
+        version that comes next, the call waits; a wait for that, or for a first version, of more
+        than a second is logged.
 
         Parameters
         ----------
@@ -270,17 +273,26 @@ class Subscriber(Closing, elsewhere="subscribe in the other process: client.subs
         NotFound
             If the publisher freed the model.
         """
-        left, copied = _left(seconds("latest", timeout)), flag("latest", "copy", copy)
-        self.wait(newer_than, left())
-        naps = _naps(left)
+        limit, copied = seconds("latest", timeout), flag("latest", "copy", copy)
+        whole = LongWait(limit)
+        self.wait(newer_than, limit)
+        wait = LongWait(whole.left())  # for a buffer
+        naps = _naps(wait)
         while True:
             try:
-                return Model(self._newest(copied, left()), self._schema)
-            except ResourceExhausted:
+                return Model(self._newest(copied, wait.left()), self._schema)
+            except ResourceExhausted as error:
                 nap = next(naps, None)
                 if nap is None:
                     raise
-                time.sleep(nap)
+                wait.tell(self._no_buffer(error))
+            time.sleep(nap)
+
+    def _no_buffer(self, error: ResourceExhausted) -> str:
+        return (
+            f"latest of {self._segment.place}: {error}; the caller's own models count, and"
+            " latest(copy=True) keeps no buffer"
+        )
 
     def _newest(self, copy: bool, timeout: float | None) -> Lease:
         if not copy:
@@ -297,23 +309,27 @@ class Subscriber(Closing, elsewhere="subscribe in the other process: client.subs
         DeadlineExceeded
             If the timeout passed.
         """
-        left = _left(seconds("wait", timeout))
+        wait = LongWait(seconds("wait", timeout))
         epoch, version = _parsed("wait", newer_than)
-        found = self._segment.native.wait(version + 1, epoch, left())
-        if found[1] == 0:  # a box that was started anew: nothing has published yet
-            found = self._segment.native.wait(1, 0, left())
-        return found
+        native = self._segment.native
+        if epoch:
+            found = native.wait(version + 1, epoch, wait.left())
+            if found[1] > 0:
+                return found
+            # A box that was started anew: nothing has published yet.
+        return wait.call(lambda left: native.wait(1, 0, left))
 
     async def wait_async(
         self, newer_than: Newer = None, timeout: float | None = None
     ) -> tuple[int, int]:
         """Wait as `wait` does, without blocking the event loop."""
-        left = _left(seconds("wait_async", timeout))
+        wait = LongWait(seconds("wait_async", timeout))
         epoch, version = _parsed("wait_async", newer_than)
-        found = await wait_async(self._segment, version + 1, epoch, left())
-        if found[1] == 0:
-            found = await wait_async(self._segment, 1, 0, left())
-        return found
+        if epoch:
+            found = await wait_async(self._segment, version + 1, epoch, wait.left())
+            if found[1] > 0:
+                return found
+        return await wait.call_async(lambda left: wait_async(self._segment, 1, 0, left))
 
     async def latest_async(
         self, *, newer_than: Newer = None, timeout: float | None = None, copy: bool = False
@@ -321,18 +337,21 @@ class Subscriber(Closing, elsewhere="subscribe in the other process: client.subs
         """Pin the newest version as `latest` does, without blocking the event loop."""
         import asyncio
 
-        left, copied = _left(seconds("latest_async", timeout)), flag("latest_async", "copy", copy)
-        await self.wait_async(newer_than, left())
-        naps = _naps(left)
+        limit, copied = seconds("latest_async", timeout), flag("latest_async", "copy", copy)
+        whole = LongWait(limit)
+        await self.wait_async(newer_than, limit)
+        wait = LongWait(whole.left())  # for a buffer
+        naps = _naps(wait)
         while True:
             try:
-                newest = await in_thread("latest_async", lambda: self._newest(copied, left()))
+                newest = await in_thread("latest_async", lambda: self._newest(copied, wait.left()))
                 return Model(newest, self._schema)
-            except ResourceExhausted:
+            except ResourceExhausted as error:
                 nap = next(naps, None)
                 if nap is None:
                     raise
-                await asyncio.sleep(nap)
+                wait.tell(self._no_buffer(error))
+            await asyncio.sleep(nap)
 
     def on_version(self, callback: Callable[[int | Error], object]) -> Watch:
         """Call ``callback(version)`` after new versions, and once with the `Error` that ends them.
@@ -380,18 +399,10 @@ class Subscriber(Closing, elsewhere="subscribe in the other process: client.subs
         return f"of '{self.name}'"
 
 
-def _left(limit: float | None) -> Callable[[], float | None]:
-    """Return what says how many seconds are left of `limit`, which begins now."""
-    if limit is None:
-        return lambda: None
-    end = time.monotonic() + limit
-    return lambda: max(end - time.monotonic(), 0.0)
-
-
-def _naps(left: Callable[[], float | None]) -> Iterator[float]:
+def _naps(wait: LongWait) -> Iterator[float]:
     """Yield how many seconds to sleep before each further try, while there is time."""
     nap = 0.0002
-    while (rest := left()) is None or rest > 0:
+    while (rest := wait.left()) is None or rest > 0:
         yield nap if rest is None else min(nap, rest)
         nap = min(2 * nap, 0.05)
 

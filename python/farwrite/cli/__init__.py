@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import errno
+import fcntl
 import importlib
 import io
 import os
 import signal
 import sys
 from collections.abc import Sequence
+from typing import TextIO
 
 from farwrite.cli.interrupts import Terminated, kept_interrupts, terminations
 from farwrite.cli_parser import USAGE_ERROR, Parser, Subparsers
@@ -107,40 +109,60 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # What a terminal or a file cannot show, such as a name in a box, is escaped.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        status = _run(words)
-        sys.stdout.flush()
-        return status
+        return _run_and_flush(words)
     except BrokenPipeError:
         # Who read the output has enough of it: `farwrite options | head`. Python flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _ENDED_BY_SIGPIPE
     except OSError as error:
-        if error.errno not in _NO_ROOM:
+        closed = error.errno == errno.EBADF and not _can_write(sys.stdout)
+        if error.errno not in _NO_ROOM and not closed:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.stderr.write(
-            f"farwrite: the output is lost: {error.strerror}; let it go where there is room\n"
-        )
+        cause = "standard output is not open for writing; open it, or send it to /dev/null"
+        if not closed:
+            cause = f"{error.strerror}; let it go where there is room"
+        sys.stderr.write(f"farwrite: the output is lost: {cause}\n")
         return 1
 
 
+def _run_and_flush(words: Sequence[str]) -> int:
+    try:
+        status = _run(words)
+    except SystemExit:  # after a help or the version, or a wrong use
+        sys.stdout.flush()
+        raise
+    sys.stdout.flush()
+    return status
+
+
+def _can_write(stream: TextIO) -> bool:
+    """Tell whether the stream's file is open for writing."""
+    try:
+        mode = fcntl.fcntl(stream.fileno(), fcntl.F_GETFL) & os.O_ACCMODE
+    except OSError:
+        return False
+    return mode != os.O_RDONLY
+
+
 def _open_closed_streams() -> None:
-    """Let the standard streams that were closed at the start lead nowhere.
+    """Open the standard streams that were closed at the start, to the null device.
 
     Their numbers must not become those of files of ours, and print() would write to standard output
-    for standard error. Commands that this one starts find input and output closed, as it did.
+    for standard error. What a command writes to a closed output is lost, and an error: that file is
+    open for reading alone. Commands that this one starts find input and output closed, as it did.
     """
     if sys.stdin is None:
-        sys.stdin = _nowhere(0, "r")
+        sys.stdin = _nowhere(0, "r", os.O_RDONLY)
     if sys.stdout is None:
-        sys.stdout = _nowhere(1, "w")
+        sys.stdout = _nowhere(1, "w", os.O_RDONLY)
     if sys.stderr is None:
-        sys.stderr = _nowhere(2, "w")
+        sys.stderr = _nowhere(2, "w", os.O_WRONLY)
         os.set_inheritable(2, True)
 
 
-def _nowhere(number: int, mode: str) -> io.TextIOWrapper:
-    opened = os.open(os.devnull, os.O_RDONLY if mode == "r" else os.O_WRONLY)
+def _nowhere(number: int, mode: str, access: int) -> io.TextIOWrapper:
+    opened = os.open(os.devnull, access)
     if opened != number:
         os.dup2(opened, number, inheritable=False)
         os.close(opened)

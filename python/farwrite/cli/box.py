@@ -31,7 +31,8 @@ def _add_serve(commands: Subparsers) -> None:
     serve = commands.add_parser(
         "serve",
         help="serve a box until SIGINT, SIGTERM or SIGHUP",
-        description="Serve a box. The first line printed is the address at which clients connect."
+        description="Serve a box. The first line printed is the address at which clients connect;"
+        " for --listen 0.0.0.0:PORT, which listens on every address, it has one of this host."
         " SIGINT, SIGTERM and SIGHUP end the server; nohup keeps SIGHUP away. With --snapshot it"
         " then writes a last snapshot, with every change that a client knows to be applied.",
         epilog="Example: farwrite box serve --listen 127.0.0.1:7800 --snapshot snapshots",

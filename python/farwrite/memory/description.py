@@ -6,8 +6,13 @@ package writes a JSON object into the description::
     {"array": 1, "dtype": "<f4", "shape": [1024, 1024]}
 
 ``array`` is the version of this format. ``dtype`` is the ``descr`` of a ``.npy`` file: text, or a
-list of fields for a structured type. A type of the package ``ml_dtypes`` appears under its name:
-``bfloat16``, ``float8_e4m3fn``. The elements are in C order, without gaps.
+list of fields for a structured type. Fields that overlap or are out of order have no such list:
+their type is an object that has it, and where each field begins::
+
+    {"fields": [["low", "<i4"], ["whole", "<i8"]], "offsets": [0, 0], "itemsize": 8}
+
+A type of the package ``ml_dtypes`` appears under its name: ``bfloat16``, ``float8_e4m3fn``. The
+elements are in C order, without gaps.
 """
 
 from __future__ import annotations
@@ -57,7 +62,7 @@ def checked_dtype(operation: str, dtype: npt.DTypeLike) -> np.dtype[Any]:
     ------
     InvalidArgument
         If `dtype` is not a dtype, holds Python objects, or cannot be rebuilt by another process:
-        a subarray, or a structured type whose fields overlap or are out of order.
+        a subarray, or a structured type with a field of a type of ml_dtypes.
     """
     try:
         checked = np.dtype(dtype)
@@ -119,7 +124,7 @@ def dtype_from_text(text: str) -> np.dtype[Any]:
 
 def _parsed_dtype(text: str) -> np.dtype[Any]:
     try:
-        dtype = _rebuild(json.loads(text) if text.startswith("[") else text)
+        dtype = _rebuild(json.loads(text) if text.startswith(("[", "{")) else text)
         if dtype.hasobject or dtype.subdtype is not None:
             raise ValueError("it holds Python objects or is a subarray")
     except (ValueError, TypeError, KeyError, RecursionError) as error:
@@ -185,20 +190,56 @@ def parse(
 def _to_json(dtype: np.dtype[Any]) -> object:
     if dtype.type.__module__ == _FOREIGN_TYPES:
         return dtype.name
-    return np.lib.format.dtype_to_descr(dtype)  # type: ignore[no-untyped-call,unused-ignore]
+    try:
+        return np.lib.format.dtype_to_descr(dtype)  # type: ignore[no-untyped-call,unused-ignore]
+    except ValueError:  # NumPy describes no fields that overlap or are out of order
+        return _placed_to_json(dtype)
+
+
+def _placed_to_json(dtype: np.dtype[Any]) -> dict[str, object]:
+    fields, offsets = [], []
+    for name in dtype.names or ():
+        kind, offset, *title = cast("Any", dtype.fields)[name]
+        base, lengths = kind.subdtype or (kind, ())
+        heading = (*title, name) if title else name
+        fields.append((heading, _to_json(base), *([lengths] if lengths else ())))
+        offsets.append(offset)
+    return {"fields": fields, "offsets": offsets, "itemsize": dtype.itemsize}
 
 
 def _is_rebuilt(dtype: np.dtype[Any]) -> bool:
     try:
-        return _rebuild(_to_json(dtype)) == dtype
-    except ValueError:  # NumPy describes no fields that overlap or are out of order
+        return _rebuild(json.loads(json.dumps(_to_json(dtype)))) == dtype
+    except (ValueError, TypeError):  # with a title that is not text, for example
         return False
 
 
 def _rebuild(descr: object) -> np.dtype[Any]:
     if isinstance(descr, str) and descr.isidentifier():
         return _foreign_dtype(descr)
+    if isinstance(descr, dict):
+        return _rebuild_placed(descr["fields"], descr["offsets"], descr["itemsize"])
     return cast("np.dtype[Any]", np.lib.format.descr_to_dtype(_as_descr(descr)))  # type: ignore[no-untyped-call,unused-ignore]
+
+
+def _rebuild_placed(fields: Any, offsets: Any, itemsize: object) -> np.dtype[Any]:
+    if not all(type(place) is int and 0 <= place < 2**31 for place in (itemsize, *offsets)):
+        raise ValueError(f"offsets {shown(offsets)} in {shown(itemsize)} bytes are not valid")
+    names, titles = [], []
+    formats: list[np.dtype[Any]] = []
+    for heading, form, *lengths in fields:
+        title, name = (None, heading) if isinstance(heading, str) else heading
+        if not (title is None or isinstance(title, str)):
+            raise TypeError(f"title {shown(title)} is not text")
+        names.append(name)
+        titles.append(title)
+        kind: Any = _rebuild(form)
+        formats.append(np.dtype((kind, *map(tuple, lengths))) if lengths else kind)
+    placed: Any = {
+        "names": names, "formats": formats, "offsets": list(offsets), "titles": titles,
+        "itemsize": itemsize,
+    }  # fmt: skip
+    return cast("np.dtype[Any]", np.dtype(placed))
 
 
 def _foreign_dtype(name: str) -> np.dtype[Any]:

@@ -107,10 +107,14 @@ def as_destination(operation: str, payload: object) -> npt.NDArray[Any] | CudaAr
 
 
 def as_buffer(array: npt.NDArray[Any] | CudaArray) -> npt.NDArray[Any] | _farwrite.CudaBytes:
-    """View `array` as the core takes it. Dates and foreign types lack the buffer protocol."""
+    """View `array` as the core takes it.
+
+    Dates, foreign types and fields that are not in their order lack the buffer protocol.
+    """
     if isinstance(array, CudaArray):
         return array.native
-    if array.dtype.kind in "mM" or array.dtype.isbuiltin == 2:
+    kind = array.dtype
+    if kind.kind in "mM" or kind.isbuiltin == 2 or (kind.names and kind.itemsize):
         return array.reshape(-1).view(np.uint8)
     return array
 

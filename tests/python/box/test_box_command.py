@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import signal
@@ -16,6 +17,7 @@ import pytest
 
 import farwrite as fw
 from farwrite import cli
+from farwrite.box.command import reachable
 from farwrite_bench.cluster.process import free_ports
 
 COMMAND = [sys.executable, "-m", "farwrite", "box"]
@@ -43,6 +45,35 @@ def _served(*words: str, **environment: str) -> Iterator[tuple[subprocess.Popen[
             yield served, served.stdout.readline().strip()
         finally:
             served.kill()
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "0"])
+def test_a_server_on_every_address_prints_one_that_clients_can_use(
+    host: str, tmp_path: Path
+) -> None:
+    token = _token_file(tmp_path)
+    words = ("--listen", f"{host}:0", "--token-file", str(token))
+    with _served(*words) as (served, address):
+        own, _, port = address.rpartition(":")
+        assert own not in (host, "0.0.0.0", "")
+        with fw.box.connect(address, token=token.read_text()) as client:
+            assert client.list() == []
+        served.terminate()
+        _, said = served.communicate(timeout=30)
+    assert f"listens on every address of this host ({host}:{port}); if clients do not" in said
+
+
+def test_a_host_that_reaches_no_other_gives_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert reachable("127.0.0.1:7600") == "127.0.0.1:7600"
+    assert reachable("[::1]:7600") == "[::1]:7600"
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENETUNREACH, "Network is unreachable")
+
+    monkeypatch.setattr("socket.socket.connect", refuse)
+    monkeypatch.setattr("socket.gethostname", lambda: "node7")
+    assert reachable("0.0.0.0:7600") == "node7:7600"
+    assert reachable("[::]:7600") == "node7:7600"
 
 
 def test_list_prints_a_table(

@@ -46,6 +46,19 @@ def test_every_type_can_be_written_and_read(box: fw.box.Client, dtype: str) -> N
         np.testing.assert_array_equal(lease.array, values)
 
 
+def test_fields_out_of_their_order_are_written_and_read(box: fw.box.Client) -> None:
+    dtype = np.dtype({"names": ["a", "b"], "formats": ["<i4", "<f4"], "offsets": [4, 0]})
+    values = np.array([(1, 0.5), (2, 0.25)], dtype)
+    box.create("w", like=values).write(values)
+    found = box.attach("w")
+    assert (found.shape, found.dtype) == ((2,), dtype)
+    np.testing.assert_array_equal(found.read(), values)
+    publisher = box.publisher("table", {"rows": values})
+    publisher.publish({"rows": values})
+    with box.subscribe("table").latest(timeout=5) as model:
+        np.testing.assert_array_equal(model["rows"], values)
+
+
 def test_a_type_without_arithmetic_is_refused_by_name(box: fw.box.Client) -> None:
     segment = box.create("w", 4, "int16")
     with pytest.raises(fw.InvalidArgument, match=r"'w' has dtype int16.*no arithmetic"):

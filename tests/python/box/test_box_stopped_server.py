@@ -9,6 +9,7 @@ import re
 import signal
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from box_servers import other_process
 
 import farwrite as fw
 from farwrite.box.training import SEASGD, AsyncSGD, BoxGroup, Termination, read_weights
-from processes import stop
+from processes import stop, wait_until
+from test_borrowed import can_be_resized
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "parameter-box.md"
 SHORT, LONG = 2.0, 3600.0
@@ -215,3 +217,30 @@ def test_every_call_ends_by_its_limit_when_the_server_is_stopped(fabric: str) ->
         assert said >= set(late) - OF_ANOTHER_WAIT, late
         assert all(endpoint in says for says in late.values()), late
         calls.close()
+
+
+def test_a_read_that_was_given_up_holds_its_destination_until_no_byte_can_come() -> None:
+    size = 32 << 10
+
+    def read(segment: fw.box.Segment, out: bytearray) -> None:
+        segment.read(out, timeout=0.5)
+
+    def read_without_the_package(segment: fw.box.Segment, out: bytearray) -> None:
+        segment.native.read(out, 0, False, 0, 0, 0.5)
+
+    options: dict[str, Any] = {"timeout": SHORT, "fabrics": ["tcp"]}
+    with other_process() as (endpoint, process), fw.box.connect(endpoint, **options) as client:
+        segment = client.create_bytes("bytes", size)
+        segment.write(np.ones(size, "uint8"))
+        segment.read()  # asks the server where the bytes are; the next ones ask for bytes at once
+        for give_up in (read, read_without_the_package):
+            out = bytearray(size)
+            stop(process)
+            try:
+                with pytest.raises(fw.Error):
+                    give_up(segment, out)
+                late = not can_be_resized(out)
+            finally:
+                os.kill(process, signal.SIGCONT)
+            assert late, give_up.__name__
+            wait_until(partial(can_be_resized, out))

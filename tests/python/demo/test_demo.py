@@ -112,10 +112,11 @@ def test_shared_memory_without_room_is_an_error_and_no_signal(
     assert left == held_by_others(left)
 
 
-def test_a_demo_whose_output_is_closed_prints_no_traceback() -> None:
+def test_a_demo_whose_output_is_closed_ends_with_an_error_and_no_traceback() -> None:
     script = f'"{sys.executable}" -m farwrite demo --size 1M --rounds 1 >&-'
     ended = subprocess.run(["sh", "-c", script], stderr=subprocess.PIPE, text=True, timeout=120)
-    assert (ended.returncode, "Traceback" in ended.stderr) == (0, False), ended.stderr
+    assert (ended.returncode, "Traceback" in ended.stderr) == (1, False), ended.stderr
+    assert "the output is lost" in ended.stderr
 
 
 def test_a_file_on_a_full_disk_is_named() -> None:

@@ -115,12 +115,12 @@ MENDED = (
     ),
     Mended(
         "latest-does-not-wait-for-a-buffer", "a057c09", "python/farwrite/box/subscriber.py",
-        """                return Model(self._newest(copied, left()), self._schema)
-            except ResourceExhausted:
+        """                return Model(self._newest(copied, wait.left()), self._schema)
+            except ResourceExhausted as error:
                 nap = next(naps, None)
 """,
-        """                return Model(self._newest(copied, left()), self._schema)
-            except ResourceExhausted:
+        """                return Model(self._newest(copied, wait.left()), self._schema)
+            except ResourceExhausted as error:
                 nap = None
 """,
         (random("models"),),

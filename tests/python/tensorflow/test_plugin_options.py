@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -41,3 +42,23 @@ def test_a_variable_of_the_plug_in_that_cannot_be_read_is_named() -> None:
         words = option.choices or ("on", "off")
         accepted = f"{', '.join(words[:-1])} or {words[-1]}"
         assert f"{option.variable}=nonsense is not {accepted}" in error
+
+
+SERVER = """
+import tensorflow as tf
+import farwrite.tensorflow
+tf.distribute.Server({"worker": ["127.0.0.1:0"]}, "worker", 0, protocol="grpc+farwrite")
+"""
+
+
+def test_a_numa_node_that_the_machine_lacks_is_said_at_the_start() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", SERVER],
+        env={**os.environ, "FARWRITE_NUMA_NODE": "1023"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert ended.returncode != 0
+    said = "Farwrite: cannot open a device: bind memory to NUMA node: the kernel refuses node 1023"
+    assert said in ended.stderr

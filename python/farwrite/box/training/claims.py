@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from farwrite.arguments import flag, text
 from farwrite.errors import AlreadyExists, DeadlineExceeded, Error, InvalidArgument, NotFound
+from farwrite.long_wait import LongWait
 
 if TYPE_CHECKING:
     from farwrite.box import Client, Segment
@@ -88,7 +89,7 @@ class Workers:
         self._client = client
         self._takeover = flag(operation, "takeover", takeover)
         text(operation, "name", name)
-        end = None if timeout is None else time.monotonic() + timeout
+        wait = LongWait(timeout)
         mark = f"{name}.workers"
         while True:
             with contextlib.suppress(AlreadyExists):
@@ -99,7 +100,7 @@ class Workers:
                 self._mark = client.attach(mark, 0)
                 self._preparing = False
                 try:
-                    self._mark.wait(1, None if end is None else max(end - time.monotonic(), 0))
+                    wait.call(self._prepared)
                     return
                 except DeadlineExceeded:
                     self._mark.detach()  # not free: the first worker may live
@@ -108,6 +109,15 @@ class Workers:
                         f" within {timeout} s; if it lives, let it go on or end it, with which"
                         f" '{mark}' goes, and start this worker again"
                     ) from None
+
+    def _prepared(self, seconds: float | None) -> None:
+        try:
+            self._mark.wait(1, seconds)
+        except DeadlineExceeded:
+            raise DeadlineExceeded(
+                f"{self._operation}: the worker that started first has not set '{self._mark.name}',"
+                " as it does once the weights are prepared; look whether it lives"
+            ) from None
 
     @property
     def preparing(self) -> bool:

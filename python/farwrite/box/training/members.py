@@ -19,6 +19,7 @@ from farwrite.errors import (
     InvalidArgument,
     NotFound,
 )
+from farwrite.long_wait import LongWait
 
 if TYPE_CHECKING:
     from farwrite.box import Client, Segment
@@ -72,7 +73,7 @@ class Members:
         self._rank = rank
         self._size = size
         self._timeout = timeout
-        self._end = None if timeout is None else time.monotonic() + timeout
+        self._wait = LongWait(timeout)
         told = json.dumps({"size": size, **json.loads(shapes.description())})
         try:
             self._claim = claim(
@@ -124,8 +125,15 @@ class Members:
                 for rank in range(self._size)
             ):
                 return [agreed[rank] for rank in range(self._size)]
-            if self._end is not None and time.monotonic() >= self._end:
-                self._report_absent(living)
+            absent = self._absent(living)
+            if self._wait.left() == 0:
+                raise DeadlineExceeded(
+                    f"BoxGroup: member {self._rank} waited {self._timeout} s for {absent}; end"
+                    " those of an earlier group, and start all members again"
+                )
+            self._wait.tell(
+                f"BoxGroup: member {self._rank} waits for {absent}; start those that are missing"
+            )
             time.sleep(TURN_S)
 
     def invite(self, keys: list[int], generation: str) -> None:
@@ -147,7 +155,7 @@ class Members:
             If the root did not gather all members in time.
         """
         try:
-            self._claim.wait(1, self._timeout)
+            LongWait(self._timeout).call(self._wait_for_root)
         except DeadlineExceeded:
             raise DeadlineExceeded(
                 f"BoxGroup: member {self._rank} waited {self._timeout} s for the {self._size}"
@@ -157,6 +165,15 @@ class Members:
         generation = self._read_letter()
         assert generation is not None
         return generation
+
+    def _wait_for_root(self, seconds: float | None) -> None:
+        try:
+            self._claim.wait(1, seconds)
+        except DeadlineExceeded:
+            raise DeadlineExceeded(
+                f"BoxGroup: member {self._rank} waits for the {self._size} members of"
+                f" '{self._name}' to start; check that all are alive"
+            ) from None
 
     # --- Every member.
 
@@ -242,17 +259,13 @@ class Members:
             f" '{self._name}' for the group"
         )
 
-    def _report_absent(self, living: dict[int, _Seen]) -> None:
+    def _absent(self, living: dict[int, _Seen]) -> str:
         ranks = range(self._size)
         absent = [rank for rank in ranks if rank not in living]
         earlier = [rank for rank in ranks if rank in living and not living[rank].forming]
         told = [f"{absent} did not start"] if absent else []
         told += [f"{earlier} are in a group that began earlier"] if earlier else []
-        raise DeadlineExceeded(
-            f"BoxGroup: member {self._rank} waited {self._timeout} s for the {self._size} members"
-            f" of '{self._name}': {' and '.join(told)}; end those of an earlier group, and start"
-            " all members again"
-        )
+        return f"the {self._size} members of '{self._name}': {' and '.join(told)}"
 
 
 def _fields(text: bytes) -> dict[str, Any]:

@@ -1,0 +1,145 @@
+"""A wait for something that another process has to do says after a second what it waits for."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+import farwrite as fw
+from conftest import Pair
+
+MODEL = {"w": np.zeros(5 << 20, "uint8")}
+"""More than half of the memory of a server of 8 MiB."""
+STILL = "still waiting, for ever: "
+
+
+@pytest.fixture
+def logged(capfd: pytest.CaptureFixture[str]) -> Callable[[], str]:
+    """Return what this process has logged since the last call."""
+    return lambda: capfd.readouterr().err
+
+
+@contextmanager
+def after(seconds: float, change: Callable[[], object]) -> Iterator[None]:
+    """Run the block, and `change` meanwhile."""
+    timer = threading.Timer(seconds, change)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.join()
+
+
+@contextmanager
+def full_box() -> Iterator[tuple[fw.box.Client, fw.box.Subscriber, Callable[[], object]]]:
+    """A box without memory for a second buffer, a model in it, and what makes the room."""
+    with fw.box.serve(memory="8M", pool="2M") as server, server.connect() as box:
+        publisher = box.publisher("model", like=MODEL)
+        publisher.publish(MODEL)
+        subscriber = box.subscribe("model")
+        yield box, subscriber, publisher.free
+
+
+@pytest.mark.parametrize("waits", ["in this thread", "in a loop"])
+def test_latest_says_that_the_server_has_no_memory_for_the_next_version(
+    logged: Callable[[], str], waits: str
+) -> None:
+    with full_box() as (box, subscriber, free), after(1.5, free), pytest.raises(fw.NotFound):
+        if waits == "in a loop":
+            asyncio.run(subscriber.latest_async())
+        else:
+            subscriber.latest()
+    said = logged()
+    assert said.count("still waiting") == 1
+    assert f"{STILL}latest of 'model' at {box.server.endpoint}: lease a segment" in said
+    assert "has no room for the version that comes next, of 5242896 bytes; serve with more" in said
+    assert "latest(copy=True) keeps no buffer" in said
+
+
+def test_latest_says_that_the_caller_holds_the_buffers(logged: Callable[[], str]) -> None:
+    # Over shm: over tcp a reader holds its own copy.
+    with fw.box.serve(memory="8M", pool="2M", fabrics=["shm"]) as server, server.connect() as box:
+        publisher = box.publisher("two", like={"w": np.zeros(4)}, buffers=2)
+        publisher.publish({"w": np.zeros(4)})
+        subscriber = box.subscribe("two")
+        held = subscriber.latest()
+        publisher.publish({"w": np.ones(4)})
+        with after(1.3, held.close), subscriber.latest(timeout=60) as model:
+            assert model.version == 2
+    said = logged()
+    assert said.count("still waiting, for another 58.") + said.count("for another 59.") == 1
+    assert "its 2 buffers are in use: other versions are leased" in said
+    assert "the caller's own models count" in said
+
+
+@pytest.mark.parametrize("waits", ["in this thread", "in a loop"])
+def test_a_wait_for_the_first_version_says_that_none_was_published(
+    box: fw.box.Client, logged: Callable[[], str], waits: str
+) -> None:
+    state = {"w": np.zeros(4)}
+    publisher = box.publisher("first", like=state)
+    subscriber = box.subscribe("first")
+
+    def publish() -> None:
+        publisher.publish(state)
+
+    with after(1.3, publish):
+        if waits == "in a loop":
+            model = asyncio.run(subscriber.latest_async())
+        else:
+            model = subscriber.latest()
+    said = logged()
+    assert said.count(STILL) == 1, said
+    assert "'first'" in said
+    assert "the server and the process that changes or publishes it run" in said
+    # A wait for the next version may take as long as a step of the training.
+    with after(1.3, publish):
+        subscriber.latest(newer_than=model).close()
+    model.close()
+    assert logged() == ""
+
+
+def test_an_attach_says_which_segment_none_has_created(
+    box: fw.box.Client, logged: Callable[[], str]
+) -> None:
+    with after(1.3, lambda: box.create("late", 4)):
+        assert box.attach("late", timeout=None).name == "late"
+    said = logged()
+    assert said.count(STILL) == 1
+    assert "no process created or published 'late' in time; start the process that does" in said
+
+
+def test_a_lookup_says_which_name_the_peer_has_not_published(
+    pair: Pair, logged: Callable[[], str]
+) -> None:
+    for look_up in (pair.near.lookup, pair.near.lookup_bytes):
+        with after(1.3, lambda: pair.right.publish("late", pair.right.allocate(4))):
+            look_up("late", timeout=None)
+        said = logged()
+        assert said.count(STILL) == 1
+        assert 'the peer has not published "late"; check the name, or let the peer' in said
+        pair.right.unpublish("late")
+    with pytest.raises(fw.NotFound, match='look "none" up: the peer has published'):
+        pair.near.lookup("none", timeout=1.5)
+    assert "still waiting, for another 0." in logged()
+
+
+def test_a_sender_says_that_the_peer_has_opened_no_receiver(
+    pair: Pair, logged: Callable[[], str]
+) -> None:
+    receivers: list[fw.TensorReceiver] = []
+    opens = after(1.3, lambda: receivers.append(fw.TensorReceiver(pair.far, "late")))
+    with opens, fw.TensorSender(pair.near, "late", timeout=None) as sender:
+        sender.send(np.ones(4))
+        while not receivers:
+            pass
+        assert receivers[0].receive(30).sum() == 4
+    said = logged()
+    assert said.count(STILL) == 1
+    assert 'the peer has opened no receiver named "late" in time' in said
+    receivers[0].close()
