@@ -170,8 +170,11 @@ FW_API fw_status* fw_channel_flush(fw_channel* channel, fw_completion** completi
 /// another thread's call, has not returned in time: the channel is still closing, so call again
 FW_API fw_status* fw_channel_close(fw_channel* channel, uint64_t timeout_ns);
 /// Another handle of the same channel, for another part of the program: the channel closes with the
-/// last one. Each is released once. NULL for NULL.
+/// last one. Each is released once. What one handle sets for the channel, handlers, streams or an
+/// engine, holds for all of them. NULL for NULL.
 FW_API fw_channel* fw_channel_share(const fw_channel* channel);
+/// Returns 1 if both are handles of one channel, 0 otherwise and for NULL.
+FW_API int fw_channel_same(const fw_channel* channel, const fw_channel* other);
 /// Frees the handle. A channel that is open closes in this call, which may take a second, unless
 /// senders, receivers, streams or memory that was opened on it still use it. Lent memory, views and
 /// regions do not keep it open.

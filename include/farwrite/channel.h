@@ -297,8 +297,10 @@ class Channel {
     return internal::taken(fw_channel_close(handle(), internal::to_ns(timeout)));
   }
 
-  /// True if both handles are of one channel.
-  friend bool operator==(const Channel& a, const Channel& b) { return a.open_ == b.open_; }
+  /// True if both handles are of one channel, or of none.
+  friend bool operator==(const Channel& a, const Channel& b) {
+    return a.open_ == b.open_ || fw_channel_same(a.handle(), b.handle()) != 0;
+  }
   /// True if they are not.
   friend bool operator!=(const Channel& a, const Channel& b) { return !(a == b); }
 
