@@ -151,8 +151,8 @@ FW_API fw_status* fw_channel_allocate(fw_channel* channel, uint64_t bytes, const
 /// @param description NULL, or at most 1024 bytes for the peer's fw_remote_description()
 FW_API fw_status* fw_channel_publish(fw_channel* channel, const char* name, const fw_region* region,
                                      const char* description);
-/// Opens the region that the peer published under `name`, and waits until it is published. Do not
-/// call this from a handler.
+/// Opens the region that the peer published under `name`, and waits until it is published. The peer
+/// has 20 ms to answer, however short the time is. Do not call this from a handler.
 /// @return kNotFound if it was not published in time
 FW_API fw_status* fw_channel_lookup(fw_channel* channel, const char* name, uint64_t timeout_ns,
                                     fw_remote** remote);

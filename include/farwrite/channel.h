@@ -261,8 +261,9 @@ class Channel {
   /// reads it by RemoteRegion::description()
   Status publish(std::string_view name, const MemoryRegion& region,
                  std::string_view description = {});
-  /// Opens the region that the peer published under `name`, and waits until it is published.
-  /// kInvalidArgument for an empty name, or one of more than kMaxNameBytes.
+  /// Opens the region that the peer published under `name`, and waits until it is published. The
+  /// peer has 20 ms to answer, however short `timeout` is. kInvalidArgument for an empty name, or
+  /// one of more than kMaxNameBytes.
   Result<RemoteRegion> lookup(std::string_view name,
                               std::chrono::nanoseconds timeout = std::chrono::seconds(5));
   /// Opens a region from its descriptor. kPeerRestarted, kNotFound, kPermissionDenied.
