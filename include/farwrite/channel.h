@@ -109,7 +109,7 @@ inline void keep_notification(void* context, const fw_notification* seen) noexce
 /// Copies share the channel. It closes when close() is called or the last handle is gone, of the
 /// channel and of the regions, tensors and streams that were opened on it. The channel is
 /// thread-safe: any thread may make any call at any time. A `lane` argument is below
-/// PeerInfo::lanes.
+/// PeerInfo::lanes; with another, or any bad argument, the Completion has failed on return.
 ///
 /// Ordering and visibility are the same on every fabric:
 ///   - Writes are unordered unless flushed or notified. This includes two writes on one lane.

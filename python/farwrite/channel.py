@@ -247,7 +247,7 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
         Raises
         ------
         InvalidArgument
-            If dtype or shape do not match the target, or the source is not contiguous.
+            If dtype, shape, channel or lane do not fit the target, or the source is not contiguous.
         OutOfRange
             If the elements exceed the bounds of the target.
         """
