@@ -151,8 +151,8 @@ FW_API fw_status* fw_channel_allocate(fw_channel* channel, uint64_t bytes, const
 /// @param description NULL, or at most 1024 bytes for the peer's fw_remote_description()
 FW_API fw_status* fw_channel_publish(fw_channel* channel, const char* name, const fw_region* region,
                                      const char* description);
-/// Opens the region that the peer published under `name`, and waits until it is published. Do not
-/// call this from a handler.
+/// Opens the region that the peer published under `name`, and waits until it is published. The peer
+/// has 20 ms to answer, however short the time is. Do not call this from a handler.
 /// @return kNotFound if it was not published in time
 FW_API fw_status* fw_channel_lookup(fw_channel* channel, const char* name, uint64_t timeout_ns,
                                     fw_remote** remote);
@@ -170,8 +170,11 @@ FW_API fw_status* fw_channel_flush(fw_channel* channel, fw_completion** completi
 /// another thread's call, has not returned in time: the channel is still closing, so call again
 FW_API fw_status* fw_channel_close(fw_channel* channel, uint64_t timeout_ns);
 /// Another handle of the same channel, for another part of the program: the channel closes with the
-/// last one. Each is released once. NULL for NULL.
+/// last one. Each is released once. What one handle sets for the channel, handlers, streams or an
+/// engine, holds for all of them. NULL for NULL.
 FW_API fw_channel* fw_channel_share(const fw_channel* channel);
+/// Returns 1 if both are handles of one channel, 0 otherwise and for NULL.
+FW_API int fw_channel_same(const fw_channel* channel, const fw_channel* other);
 /// Frees the handle. A channel that is open closes in this call, which may take a second, unless
 /// senders, receivers, streams or memory that was opened on it still use it. Lent memory, views and
 /// regions do not keep it open.

@@ -131,7 +131,8 @@ FW_API fw_status* fw_device_open(const fw_device_options* options, fw_device** d
 /// valid, as do those of channels, regions and all that came from the device.
 FW_API fw_status* fw_device_close(fw_device* device, uint64_t timeout_ns);
 /// Frees the handle. A device that is open closes in this call, as fw_device_close() does with a
-/// second of time, unless streams still use it.
+/// second of time, unless the handle of a sender or of streams that were made with it is left:
+/// then it closes with the last of those. What peers hold of its memory does not keep it open.
 FW_API void fw_device_release(fw_device* device);
 /// Fills `identity` with the identity of this device.
 FW_API void fw_device_identity(const fw_device* device, fw_identity* identity);

@@ -109,7 +109,7 @@ inline void keep_notification(void* context, const fw_notification* seen) noexce
 /// Copies share the channel. It closes when close() is called or the last handle is gone, of the
 /// channel and of the regions, tensors and streams that were opened on it. The channel is
 /// thread-safe: any thread may make any call at any time. A `lane` argument is below
-/// PeerInfo::lanes.
+/// PeerInfo::lanes; with another, or any bad argument, the Completion has failed on return.
 ///
 /// Ordering and visibility are the same on every fabric:
 ///   - Writes are unordered unless flushed or notified. This includes two writes on one lane.
@@ -261,8 +261,9 @@ class Channel {
   /// reads it by RemoteRegion::description()
   Status publish(std::string_view name, const MemoryRegion& region,
                  std::string_view description = {});
-  /// Opens the region that the peer published under `name`, and waits until it is published.
-  /// kInvalidArgument for an empty name, or one of more than kMaxNameBytes.
+  /// Opens the region that the peer published under `name`, and waits until it is published. The
+  /// peer has 20 ms to answer, however short `timeout` is. kInvalidArgument for an empty name, or
+  /// one of more than kMaxNameBytes.
   Result<RemoteRegion> lookup(std::string_view name,
                               std::chrono::nanoseconds timeout = std::chrono::seconds(5));
   /// Opens a region from its descriptor. kPeerRestarted, kNotFound, kPermissionDenied.
@@ -297,8 +298,10 @@ class Channel {
     return internal::taken(fw_channel_close(handle(), internal::to_ns(timeout)));
   }
 
-  /// True if both handles are of one channel.
-  friend bool operator==(const Channel& a, const Channel& b) { return a.open_ == b.open_; }
+  /// True if both handles are of one channel, or of none.
+  friend bool operator==(const Channel& a, const Channel& b) {
+    return a.open_ == b.open_ || fw_channel_same(a.handle(), b.handle()) != 0;
+  }
   /// True if they are not.
   friend bool operator!=(const Channel& a, const Channel& b) { return !(a == b); }
 

@@ -28,9 +28,11 @@ FARWRITE_BEGIN
 /// The object that a process opens: its fabrics, its memory, its pollers and one listening
 /// endpoint.
 ///
-/// Copies share the device. It closes when close() is called or the last handle is gone. The device
-/// is thread-safe. A forked child that uses it gets kForked. The child can read the memory that its
-/// parent had, see docs/explanation/fork.md.
+/// Copies share the device. It closes when close() is called or the last handle is gone, of the
+/// device and of the senders and streams that were made with it. A channel does not keep it open,
+/// and what peers hold of its memory does not either. The device is thread-safe. A forked child
+/// that uses it gets kForked. The child can read the memory that its parent had, see
+/// docs/explanation/fork.md.
 class Device {
  public:
   /// Opens a device: listens at options.listen, makes the fabrics, and starts the pollers.

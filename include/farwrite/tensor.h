@@ -288,8 +288,10 @@ class TensorSender {
   ///
   /// The Completion is done when the source may be reused. For a push, this is immediately or soon.
   /// For an offer of the device's memory, it is when the receiver has dropped the tensor. Other
-  /// memory is copied before it is offered, up to 4096 bytes into the offer itself. An offer in
-  /// flight keeps the device open. A callback of the Completion must not call a sender or receiver.
+  /// memory is copied before it is offered, up to 4096 bytes into the offer itself. An offer does
+  /// not keep the device open: when it closes, a receiver that has not taken the offer may miss the
+  /// tensor. close() of the sender waits for that. A callback of the Completion must not call a
+  /// sender or receiver.
   ///
   /// Errors: kInvalidArgument if `spec` does not match the edge or bytes.size; kDeadlineExceeded if
   /// the wait found neither a slot nor memory, or a lane that stayed full; kResourceExhausted

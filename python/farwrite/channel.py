@@ -124,7 +124,7 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
         name : str
             The name that the peer published, on its device or on this channel.
         timeout : float or None
-            Seconds; None waits for ever.
+            Seconds; None waits for ever. The peer has 20 ms to answer, however short the time is.
 
         Raises
         ------
@@ -247,7 +247,7 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
         Raises
         ------
         InvalidArgument
-            If dtype or shape do not match the target, or the source is not contiguous.
+            If dtype, shape, channel or lane do not fit the target, or the source is not contiguous.
         OutOfRange
             If the elements exceed the bounds of the target.
         """

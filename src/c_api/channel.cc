@@ -24,7 +24,7 @@ using farwrite::transfer::kTagKindMask;
 
 // With an engine the upper byte of a tag says what comes.
 fw_status* refuse_tag(const fw_channel* channel, const char* operation, uint32_t tag) {
-  if (channel->engine == nullptr || (tag & kTagKindMask) == 0) return nullptr;
+  if ((tag & kTagKindMask) == 0 || channel->engine() == nullptr) return nullptr;
   return to_c(Status::error(StatusCode::kInvalidArgument, {operation},
                             "tag " + std::to_string(tag) + " has more than 24 bits",
                             "use a smaller tag on a channel with an engine"));
@@ -233,7 +233,7 @@ fw_status* fw_channel_notify(fw_channel* channel, uint32_t tag, uint32_t lane,
   if (channel == nullptr) [[unlikely]] {
     return refuse_null(kOperation, {{"channel", channel != nullptr}});
   }
-  if (channel->engine != nullptr) {
+  if (channel->engine() != nullptr) {
     return to_c(Status::error(StatusCode::kInvalidArgument, {kOperation},
                               "the channel has an engine", "send a message"));
   }
@@ -347,8 +347,8 @@ fw_status* fw_channel_flush(fw_channel* channel, fw_completion** completion) {
 fw_status* fw_channel_close(fw_channel* channel, uint64_t timeout_ns) {
   if (channel == nullptr) return nullptr;
   farwrite::Channel closed = channel->channel;  // the handle may go with a callback
-  const std::shared_ptr<farwrite::transfer::Engine> engine = channel->engine;
-  const bool forked = channel->fork_guard.in_forked_child();
+  const std::shared_ptr<farwrite::transfer::Engine> engine = channel->engine();
+  const bool forked = channel->shared->fork_guard.in_forked_child();
   Status status = closed.close(to_duration(timeout_ns));
   // Called inside a callback, or one still runs: it uses the engine.
   const bool in_use = status.code() == StatusCode::kFailedPrecondition ||
@@ -359,6 +359,10 @@ fw_status* fw_channel_close(fw_channel* channel, uint64_t timeout_ns) {
 
 fw_channel* fw_channel_share(const fw_channel* channel) {
   return channel == nullptr ? nullptr : new fw_channel(*channel);
+}
+
+int fw_channel_same(const fw_channel* channel, const fw_channel* other) {
+  return channel != nullptr && other != nullptr && channel->channel == other->channel ? 1 : 0;
 }
 
 void fw_channel_release(fw_channel* channel) { delete channel; }

@@ -69,7 +69,8 @@ fw_memory_stats memory_to_c(const farwrite::MemoryStats& stats) {
 fw_status* hand_out_channel(farwrite::Result<farwrite::Channel> made, const fw_device& device,
                             fw_channel** channel) {
   if (!made.ok()) return to_c(made.status());
-  *channel = new fw_channel{.channel = *std::move(made), .device_epoch = device.device.epoch()};
+  *channel = new fw_channel{
+      *std::move(made), std::make_shared<farwrite::c_api::SharedByHandles>(device.device.epoch())};
   return nullptr;
 }
 

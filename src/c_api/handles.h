@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -12,6 +13,7 @@
 #include <string_view>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "box/box.h"
 #include "core/fork_guard.h"
@@ -25,6 +27,37 @@
 #include "transfer/engine.h"
 #include "transfer/tensor.h"
 
+namespace farwrite::c_api {
+
+// What holds for a channel, whichever handle of it a program uses.
+class SharedByHandles {
+ public:
+  explicit SharedByHandles(std::uint64_t epoch = 0) : device_epoch(epoch) {}
+
+  // Null without an engine. Lock-free: every message of the channel passes here.
+  std::shared_ptr<transfer::Engine> engine() const {
+    transfer::Engine* const serving = serving_.load(std::memory_order_acquire);
+    return serving == nullptr ? nullptr : serving->shared_from_this();
+  }
+  // For one thread at a time: the one that has claimed the channel's notifications.
+  void serve(std::shared_ptr<transfer::Engine> engine, std::shared_ptr<transfer::EngineUser> user) {
+    engines_.emplace_back(std::move(engine), std::move(user));
+    serving_.store(engines_.back().first.get(), std::memory_order_release);
+  }
+  void stop_serving() { serving_.store(nullptr); }
+
+  const core::ForkGuard fork_guard;
+  const std::uint64_t device_epoch;  // of the device that made it; 0 if that is not known
+
+ private:
+  std::atomic<transfer::Engine*> serving_{nullptr};
+  // Also one that did not come to serve: another thread may have seen it, and be about to use it.
+  std::vector<std::pair<std::shared_ptr<transfer::Engine>, std::shared_ptr<transfer::EngineUser>>>
+      engines_;
+};
+
+}  // namespace farwrite::c_api
+
 struct fw_status {
   farwrite::Status status;
 };
@@ -35,14 +68,15 @@ struct fw_device {
 
 struct fw_channel {
   farwrite::Channel channel;
-  std::shared_ptr<farwrite::transfer::EngineUser> user = nullptr;  // null without an engine
-  std::shared_ptr<farwrite::transfer::Engine> engine = nullptr;    // likewise
-  farwrite::core::ForkGuard fork_guard = {};
-  std::uint64_t device_epoch = 0;  // of the device that made it; 0 if that is not known
+  // Of all handles of the channel, however early they were made.
+  std::shared_ptr<farwrite::c_api::SharedByHandles> shared =
+      std::make_shared<farwrite::c_api::SharedByHandles>();
 
-  // Null without an engine, and in a forked child, where the engine's locks may be held for ever.
+  // Null without an engine.
+  std::shared_ptr<farwrite::transfer::Engine> engine() const { return shared->engine(); }
+  // Null in a forked child as well, where the engine's locks may be held for ever.
   std::shared_ptr<farwrite::transfer::Engine> usable_engine() const {
-    return fork_guard.in_forked_child() ? nullptr : engine;
+    return shared->fork_guard.in_forked_child() ? nullptr : engine();
   }
 };
 
@@ -183,7 +217,7 @@ inline fw_status* refuse_wrapping(std::string_view operation, const void* bytes,
 
 // The refusal of a channel whose notifications the engine of c_slots.h takes, or NULL.
 inline fw_status* refuse_engine(const fw_channel* channel, std::string_view operation) {
-  if (channel->engine == nullptr) return nullptr;
+  if (channel->engine() == nullptr) return nullptr;
   return to_c(Status::error(StatusCode::kInvalidArgument, {operation}, "the channel has an engine",
                             "use another channel"));
 }
@@ -235,7 +269,8 @@ inline fw_status* sent(const Completion& posted, fw_completion** completion) {
 // The refusal of a channel of another device, or NULL.
 inline fw_status* refuse_other_device(const fw_channel* channel, const fw_device* device,
                                       std::string_view operation) {
-  if (channel->device_epoch == 0 || channel->device_epoch == device->device.epoch()) return nullptr;
+  const std::uint64_t epoch = channel->shared->device_epoch;
+  if (epoch == 0 || epoch == device->device.epoch()) return nullptr;
   return to_c(Status::error(StatusCode::kInvalidArgument, {operation},
                             "the channel is not of this device", "pass the channel's own device"));
 }

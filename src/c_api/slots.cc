@@ -133,7 +133,7 @@ fw_status* fw_channel_serve_tensors(fw_channel* channel, const fw_tensor_handler
           kOperation, {{"channel", channel != nullptr}, {"handlers", handlers != nullptr}})) {
     return refused;
   }
-  if (Status forked = channel->fork_guard.check(kOperation); !forked.ok()) {
+  if (Status forked = channel->shared->fork_guard.check(kOperation); !forked.ok()) {
     return to_c(std::move(forked));
   }
   const auto all = farwrite::c_api::taken("fw_tensor_handlers", *handlers);
@@ -142,7 +142,7 @@ fw_status* fw_channel_serve_tensors(fw_channel* channel, const fw_tensor_handler
   const bool complete = handlers->on_message != nullptr && handlers->on_end != nullptr &&
                         handlers->on_landing != nullptr && handlers->on_slot != nullptr &&
                         handlers->run_later != nullptr;
-  if (!complete || channel->engine != nullptr) {
+  if (!complete || channel->engine() != nullptr) {
     return to_c(
         Status::error(StatusCode::kInvalidArgument, {kOperation},
                       complete ? "the channel has an engine already" : "a handler is missing",
@@ -158,16 +158,16 @@ fw_status* fw_channel_serve_tensors(fw_channel* channel, const fw_tensor_handler
   const auto engine = std::make_shared<Engine>(channel->channel, user, kGrantDelay, totals());
   user->use(engine);
   const fw_end_handler on_end = handlers->on_end;
-  channel->user = user;
-  channel->engine = engine;
+  // Every handle of the channel sends by the engine from now on.
+  const std::shared_ptr<farwrite::c_api::SharedByHandles> shared = channel->shared;
+  shared->serve(engine, user);
   Channel served = channel->channel;
   Status status = served.on_notification([engine, user](Notification notification) {
     const Status taken = engine->take(std::move(notification));
     if (taken.code() == StatusCode::kProtocolError) engine->refuse_peer(taken);
   });
   if (!status.ok()) {  // as it was before
-    channel->engine = nullptr;
-    channel->user = nullptr;
+    shared->stop_serving();
     served.release_notifications();
     return to_c(std::move(status));
   }
@@ -179,6 +179,7 @@ fw_status* fw_channel_serve_tensors(fw_channel* channel, const fw_tensor_handler
   });
   if (!status.ok()) {
     (void)served.on_notification(nullptr);
+    shared->stop_serving();
     served.release_notifications();
     engine->close();
   }
@@ -204,10 +205,10 @@ fw_status* fw_channel_push(fw_channel* channel, const char* edge, uint64_t edge_
                               "the edge's key has " + std::to_string(edge_bytes) + " bytes",
                               "use at most " + std::to_string(kMaxEdgeKeyBytes)));
   }
-  if (Status forked = channel->fork_guard.check(kOperation); !forked.ok()) {
+  if (Status forked = channel->shared->fork_guard.check(kOperation); !forked.ok()) {
     return to_c(std::move(forked));
   }
-  const std::shared_ptr<Engine> engine = channel->engine;
+  const std::shared_ptr<Engine> engine = channel->engine();
   if (engine == nullptr) {
     return to_c(Status::error(StatusCode::kFailedPrecondition, {kOperation},
                               "the channel has no engine", "call fw_channel_serve_tensors()"));

@@ -141,7 +141,8 @@ constexpr CounterRow<box::ClientStats> kClient[] = {
      "Reads for which the server pinned a buffer, after failed tries."},
     {"changes", &box::ClientStats::changes, "Changes posted."},
     {"staged_bytes", &box::ClientStats::staged_bytes,
-     "Bytes copied before the server read them. Arrays from `Client.array` need no such copy."},
+     "Bytes copied before the server read them. Memory that the client allocated needs no such"
+     " copy."},
     {"leases", &box::ClientStats::leases, "Leases that the server granted."},
 };
 

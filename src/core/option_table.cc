@@ -29,7 +29,7 @@ constexpr std::array kDeviceOptions = {
            "The address at which peers reach the device. Port 0 picks a free port. In the plug-in"
            " the default is the host of the task's own address in its cluster."},
     Option{"port", "", kDevice, kCount, at<&DeviceOptions::listen, &Endpoint::port>,
-           "Short for listen=\"127.0.0.1:port\".",
+           "Short for listen at 127.0.0.1:port.",
            {0, 65535}, "none"},
     Option{"port_range", "FARWRITE_PORT_RANGE", kBoth, kPorts, at<&DeviceOptions::port_range>,
            "The ports that port 0 picks from, in listen and in data_port. Set it for firewalls, with"
@@ -46,7 +46,7 @@ constexpr std::array kDeviceOptions = {
     Option{"token", "FARWRITE_TOKEN", kBoth | kInGrpc, kToken, at<&DeviceOptions::token>,
            "The secret that all peers share and prove to each other before any memory is exposed."
            " The cookie is in a file that only this user can read, and is valid on the loopback."
-           " At other addresses a device needs a secret, or token=None, which admits every process"
+           " At other addresses a device needs a secret, or the token none, which admits every process"
            " that reaches the address. There the plug-in's default is no token.",
            {}, "(this user's cookie)"},
     Option{"encrypt", "FARWRITE_ENCRYPT", kBoth, kSwitch, at<&DeviceOptions::encrypt>,

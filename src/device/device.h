@@ -42,6 +42,9 @@ class Device {
   // The same, with the reason.
   Result<std::byte*> try_allocate_raw(std::uint64_t bytes);
   void free_raw(std::byte* memory);
+  // The same memory, freed with its last owner, on any thread. An owner does not keep the device
+  // open, so what peers or the device itself hold may own it.
+  Result<std::shared_ptr<std::byte>> allocate_owned(std::uint64_t bytes);
   bool contains(const void* pointer) const;
   bool contains(ByteView memory) const;
   Result<MemoryRegistration> register_memory(MutableByteView memory);

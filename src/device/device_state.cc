@@ -293,6 +293,13 @@ Result<std::byte*> DeviceState::allocate_raw(std::uint64_t bytes) {
   return block->data;
 }
 
+Result<std::shared_ptr<std::byte>> DeviceState::allocate_owned(std::uint64_t bytes) {
+  const Result<std::byte*> memory = allocate_raw(bytes);
+  if (!memory.ok()) return memory.status();
+  return std::shared_ptr<std::byte>(memory.value(),
+                                    [arena = arena_](std::byte* block) { arena->free(block); });
+}
+
 Result<MemoryRegistration> DeviceState::register_memory(ByteView memory, bool writable) {
   constexpr std::string_view kOperation = "register memory";
   FARWRITE_RETURN_IF_ERROR(fork_guard_.check(kOperation));

@@ -54,6 +54,7 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   Result<std::shared_ptr<ChannelState>> accept(std::chrono::nanoseconds timeout);
   Result<std::shared_ptr<RegionState>> allocate(std::uint64_t bytes, MemoryKind kind);
   Result<std::byte*> allocate_raw(std::uint64_t bytes);
+  Result<std::shared_ptr<std::byte>> allocate_owned(std::uint64_t bytes);
   void free_raw(std::byte* memory) {
     // A forked child has a view of the memory, and not the allocator's locks.
     if (!fork_guard_.in_forked_child()) arena_->free(memory);

@@ -216,6 +216,9 @@ Result<std::byte*> Device::try_allocate_raw(std::uint64_t bytes) {
   return state_->allocate_raw(bytes);
 }
 void Device::free_raw(std::byte* memory) { state_->free_raw(memory); }
+Result<std::shared_ptr<std::byte>> Device::allocate_owned(std::uint64_t bytes) {
+  return state_->allocate_owned(bytes);
+}
 bool Device::contains(const void* pointer) const { return state_->contains(pointer); }
 bool Device::contains(ByteView memory) const { return state_->contains(memory); }
 

@@ -69,7 +69,7 @@ Status refuse(core::ByteStream& stream, core::Deadline deadline, const Status& r
 
 std::string token_of(std::string_view side, const Hello& hello) {
   std::string text = "the " + std::string(side) + " side ";
-  if (!hello.has_token) return text + "has none (token=None)";
+  if (!hello.has_token) return text + "has none (its token option is none)";
   if (hello.token_origin.empty()) return text + "has a token from an unknown source";
   return text + "takes its token from " + hello.token_origin;
 }

@@ -5,21 +5,36 @@
 namespace farwrite::device {
 namespace {
 
-// How long a lookup that found nothing may take on top, to learn what there is instead.
+// The last part of a lookup's time, in which it asks what there is instead.
 constexpr std::chrono::nanoseconds kAskWhatThereIs = std::chrono::milliseconds(200);
+// What a peer has to answer, however short the time is: a lookup without time is a look.
+constexpr std::chrono::nanoseconds kLeastTime = std::chrono::milliseconds(20);
 constexpr std::string_view kLookUp = "look a name up";
 constexpr std::string_view kOpen = "open memory";
 
 }  // namespace
 
 Result<ReplyMessage> RegionRequests::lookup(std::string_view name, core::Deadline deadline) {
-  auto reply = look_up_once(name, deadline.remaining(), deadline);
-  if (!reply.ok() && reply.status().code() == StatusCode::kDeadlineExceeded) {
-    // Once more without waiting: the refusal says what the peer has published instead.
-    auto refusal = look_up_once(name, {}, core::Deadline::after(kAskWhatThereIs));
-    if (refusal.ok()) reply = std::move(refusal);
+  const auto late = [](const Result<ReplyMessage>& reply) {
+    return !reply.ok() && reply.status().code() == StatusCode::kDeadlineExceeded;
+  };
+  const auto silent = [](const Result<ReplyMessage>& reply) {
+    return !reply.ok() && reply.status().code() == StatusCode::kPeerSilent;
+  };
+  const std::chrono::nanoseconds left = deadline.remaining();
+  if (left.count() > 0) {
+    const auto last = std::min(kAskWhatThereIs, left / 2);
+    const auto first = deadline.is_never() ? deadline : core::Deadline::after(left - last);
+    auto reply = look_up_once(name, left, first);
+    if (!late(reply) && !silent(reply)) return reply;
   }
-  return reply;
+  // Without waiting: the refusal says what the peer has published instead.
+  auto refusal = look_up_once(name, {}, deadline.later(core::Deadline::after(kLeastTime)));
+  const bool missing = refusal.ok() && refusal->status.code() == StatusCode::kNotFound;
+  if (!missing || deadline.expired()) return refusal;
+  // There is time left, in which the name may be published.
+  auto reply = look_up_once(name, deadline.remaining(), deadline);
+  return late(reply) ? refusal : reply;
 }
 
 Result<ReplyMessage> RegionRequests::look_up_once(std::string_view name,

@@ -8,7 +8,7 @@
 namespace farwrite::device {
 namespace {
 
-Secret none() { return {"", "token=None"}; }
+Secret none() { return {"", "the token option, which is none"}; }
 
 Result<Secret> read_cookie() {
   auto path = core::cookie_path();
@@ -27,10 +27,11 @@ Secrets of_file(const std::string& path) {
 }
 
 Status no_token() {
-  return Status(StatusCode::kUnauthenticated,
-                "the address is not on the loopback and no token is set; give all peers one token "
-                "(token=, FARWRITE_TOKEN or FARWRITE_TOKEN_FILE), or pass token=None to admit "
-                "every process that reaches the address");
+  return Status(
+      StatusCode::kUnauthenticated,
+      "the address is not on the loopback and no token is set; give all peers one token "
+      "(the option token, FARWRITE_TOKEN or FARWRITE_TOKEN_FILE), or set the option to none "
+      "to admit every process that reaches the address");
 }
 
 }  // namespace

@@ -81,7 +81,8 @@ Result<core::UniqueFd> Lobby::take(ByteView key, const AttachRequest& request,
                                     : "the peer did not connect over " + rules_.fabric + " in time",
                            remedy);
     }
-    arrived_.wait_for(mutex_, kAskAgain);
+    arrived_.wait_for(mutex_,
+                      std::min<std::chrono::nanoseconds>(kAskAgain, request.deadline.remaining()));
   }
 }
 

@@ -81,12 +81,16 @@ PostOutcome post_message(const Link& channel, const PythonBuffer& buffer, std::u
   return posted;
 }
 
-// What comes of memory that was opened on another channel.
+// Raises what comes of memory that was opened on another channel.
 Completion refused_write(Link& channel, const Remote& target) {
-  return channel->write(ByteView(), *target);
+  const Completion refused = channel->write(ByteView(), *target);
+  raise_if_error(refused.wait());
+  return refused;
 }
 Completion refused_read(Link& channel, const Remote& source) {
-  return channel->read(MutableByteView(), *source);
+  const Completion refused = channel->read(MutableByteView(), *source);
+  raise_if_error(refused.wait());
+  return refused;
 }
 
 Completion write_region(Link& channel, nb::handle source, const Remote& target,
@@ -136,14 +140,19 @@ nb::object read_plain(Link& channel, nb::handle destination, const Remote& sourc
   return outcome_of(post_read(buffer, source, *place, *where), buffer);
 }
 
+PostOutcome post_tag(const Link& channel, std::uint32_t tag, std::uint32_t lane) {
+  PostOutcome posted;
+  posted.status = fw_channel_notify(channel->handle(), tag, lane, &posted.completion);
+  return posted;
+}
+
 nb::object notify_plain(Link& channel, nb::handle tag, nb::handle lane) {
   const std::optional<std::uint32_t> number = plain_word(tag);
   const std::optional<std::uint32_t> where = plain_word(lane);
   if (!number || !where) return nb::none();
-  PostOutcome posted;
-  posted.status = fw_channel_notify(channel->handle(), *number, *where, &posted.completion);
+  const PostOutcome posted = post_tag(channel, *number, *where);
   if (posted.status == nullptr && posted.completion == nullptr) return nb::bool_(true);
-  return nb::cast(Completion::adopt(posted.status, posted.completion));
+  return nb::cast(completion_of(posted));
 }
 
 nb::object send_plain(Link& channel, nb::handle message, nb::handle tag, nb::handle lane) {
@@ -365,7 +374,7 @@ void bind_channel(nb::module_& module) {
       .def(
           "notify",
           [](Link& channel, std::uint32_t tag, std::uint32_t lane) {
-            return channel->notify(tag, lane);
+            return completion_of(post_tag(channel, tag, lane));
           },
           nb::arg("tag"), nb::arg("lane"))
       .def("send", &send_message, nb::arg("message"), nb::arg("tag"), nb::arg("lane"))

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "farwrite/completion.h"
+#include "python/errors.h"
 #include "python/gil.h"
 #include "python/held.h"
 
@@ -64,9 +65,19 @@ struct PostOutcome {
   fw_completion* completion = nullptr;
 };
 
-// Takes both over. See keep().
+// Takes both over. Raises InvalidArgument, as the package does for the arguments that it checks
+// itself; what else failed is the completion's to raise. Needs the GIL.
+inline Completion completion_of(PostOutcome posted) {
+  constexpr auto kBadArgument = static_cast<int>(StatusCode::kInvalidArgument);
+  if (fw_status_code(posted.status) == kBadArgument) [[unlikely]] {
+    raise(taken(posted.status));
+  }
+  return Completion::adopt(posted.status, posted.completion);
+}
+
+// The same; see keep().
 inline Completion completion_of(PostOutcome posted, PythonBuffer& buffer) {
-  return keep(Completion::adopt(posted.status, posted.completion), buffer);
+  return keep(completion_of(posted), buffer);
 }
 
 // What the calls for plain arguments return: None if these are not plain and nothing was posted,

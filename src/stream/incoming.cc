@@ -225,8 +225,9 @@ void Incoming::read_chunk(DeferredFrame& frame, bool held_back) {
   if (held_back) link_->counters().held_back_bytes.fetch_add(bytes, std::memory_order_relaxed);
   link_->channel()
       .read({buffer->data, static_cast<std::size_t>(bytes)}, lent, offset, link_->lane(number_))
-      .on_settled([self = shared_from_this(), piece, lent](const Status& status) {
-        self->read_over(*piece, status);
+      // The read must not keep the stream, and so the channel: the peer may never serve it.
+      .on_settled([weak = weak_from_this(), piece, lent](const Status& status) {
+        if (const auto self = weak.lock()) self->read_over(*piece, status);
       });
 }
 

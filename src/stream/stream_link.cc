@@ -83,14 +83,16 @@ void StreamLink::tell(const StreamFrame& frame, const Status& reason) {
 
 Result<StreamLink::StreamBuffer> StreamLink::buffer(std::uint64_t bytes, bool registered,
                                                     std::function<void()> freed) {
-  std::byte* const raw = registered ? device_.allocate_raw(bytes) : nullptr;
-  if (raw != nullptr) {
-    return StreamBuffer{
-        raw, std::shared_ptr<const void>(
-                 raw, [device = device_, freed = std::move(freed)](const void* data) mutable {
-                   device.free_raw(static_cast<std::byte*>(const_cast<void*>(data)));
-                   if (freed) freed();
-                 })};
+  if (registered) {
+    if (Result<std::shared_ptr<std::byte>> memory = device_.allocate_owned(bytes); memory.ok()) {
+      std::byte* const raw = memory->get();
+      return StreamBuffer{
+          raw, std::shared_ptr<const void>(raw, [owned = *std::move(memory),
+                                                 freed = std::move(freed)](const void*) mutable {
+            owned.reset();
+            if (freed) freed();
+          })};
+    }
   }
   auto* const heap = new (std::nothrow) std::byte[bytes];
   if (heap == nullptr) {

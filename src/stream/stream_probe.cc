@@ -22,21 +22,24 @@ constexpr std::chrono::seconds kAnswerTimeout{5};
 // Reads lent memory in chunks, several at a time, as a stream does.
 class ChunkReader : public std::enable_shared_from_this<ChunkReader> {
  public:
-  ChunkReader(std::shared_ptr<StreamLink> link, RemoteRegion lent, std::uint64_t chunk,
+  ChunkReader(std::weak_ptr<StreamLink> link, RemoteRegion lent, std::uint64_t chunk,
               std::function<void()> done)
       : link_(std::move(link)), lent_(std::move(lent)), chunk_(chunk), done_(std::move(done)) {}
   ~ChunkReader() { done_(); }
   ChunkReader(const ChunkReader&) = delete;
   ChunkReader& operator=(const ChunkReader&) = delete;
 
-  // Every read under way keeps the reader; what it was for is done when the last one goes.
+  // Every read under way keeps the reader, but not the link; what it was for is done when the last
+  // one goes.
   void next() {
+    const std::shared_ptr<StreamLink> link = link_.lock();
+    if (link == nullptr) return;
     const std::uint64_t offset = next_.fetch_add(chunk_);
     if (offset >= lent_.size()) return;
     const std::uint64_t bytes = std::min<std::uint64_t>(chunk_, lent_.size() - offset);
-    Result<StreamLink::StreamBuffer> buffer = link_->buffer(bytes, true);
+    Result<StreamLink::StreamBuffer> buffer = link->buffer(bytes, true);
     if (!buffer.ok()) return;
-    link_->channel()
+    link->channel()
         .read({buffer->data, static_cast<std::size_t>(bytes)}, lent_, offset)
         .on_settled([self = shared_from_this(), owner = buffer->owner](const Status& status) {
           if (status.ok()) self->next();
@@ -44,7 +47,7 @@ class ChunkReader : public std::enable_shared_from_this<ChunkReader> {
   }
 
  private:
-  const std::shared_ptr<StreamLink> link_;
+  const std::weak_ptr<StreamLink> link_;
   const RemoteRegion lent_;
   const std::uint64_t chunk_;
   const std::function<void()> done_;

@@ -372,16 +372,15 @@ Completion SenderState::lend(const std::vector<std::byte>& record, ByteView byte
 // Once for all attempts to send it.
 Status SenderState::stage(ByteView bytes, std::shared_ptr<std::byte>& staged) {
   if (staged != nullptr) return Status();
-  Device device = device_;  // its memory outlives the sender
-  const Result<std::byte*> memory = device.try_allocate_raw(bytes.size);
+  Result<std::shared_ptr<std::byte>> memory = device_.allocate_owned(bytes.size);
   if (!memory.ok()) {
     return Status::error(memory.status().code(), {kSend},
                          "no slot is free, and there is no send memory for a copy of " +
                              std::to_string(bytes.size) + " bytes: " + memory.status().message(),
                          "or let the receiver drop tensors or have more slots");
   }
-  staged = {memory.value(), [device](std::byte* old) mutable { device.free_raw(old); }};
-  Status copied = copy_memory(memory.value(), bytes.data, bytes.size);
+  staged = *std::move(memory);
+  Status copied = copy_memory(staged.get(), bytes.data, bytes.size);
   if (!copied.ok()) staged.reset();
   return copied;
 }

@@ -69,7 +69,7 @@ class SenderState {
   Status stage(ByteView bytes, std::shared_ptr<std::byte>& staged);
   bool registered(ByteView bytes) const;
 
-  const Device device_;
+  Device device_;
   Channel channel_;
   const std::shared_ptr<Port> port_;
   const std::string name_;

@@ -354,8 +354,18 @@ TEST_P(Notifications, AnEventLoopThatAHandlerTakesTheNotificationsFromIsToldSo) 
 }
 
 TEST_P(Notifications, ALaneThatDoesNotExistIsRefused) {
-  EXPECT_FALSE(near_.notify(1, lanes()).wait(kHang).ok());
-  EXPECT_FALSE(near_.notify(1, 0xffffffff).wait(kHang).ok());
+  land(64);
+  show(make_bytes(64, 1));
+  std::byte buffer[64] = {};
+  for (const std::uint32_t lane : {lanes(), std::uint32_t{0xffffffff}}) {
+    for (const Completion& refused :
+         {near_.notify(1, lane), near_.send({buffer, 64}, 1, lane),
+          near_.write({buffer, 64}, target_, 0, lane), near_.read({buffer, 64}, source_, 0, lane),
+          near_.write_with_notify({buffer, 64}, target_, 0, 1, lane)}) {
+      EXPECT_TRUE(refused.done()) << "as for every argument that cannot be";
+      EXPECT_CODE(kInvalidArgument, refused.wait(kHang));
+    }
+  }
 }
 
 FARWRITE_EVERY_FABRIC(Notifications);

@@ -121,6 +121,8 @@ class CArguments : public FaultTest {
          [this] { return fw_remote_describe(target_, nullptr, 1024) == wire_size_; }},
         {"fw_remote_is_of", [this] { return fw_remote_is_of(nullptr, plain_) == 0; }},
         {"fw_remote_is_of", [this] { return fw_remote_is_of(target_, nullptr) == 0; }},
+        {"fw_channel_same", [this] { return fw_channel_same(plain_, nullptr) == 0; }},
+        {"fw_channel_same", [this] { return fw_channel_same(nullptr, plain_) == 0; }},
         {"fw_device_identity", [this] { return fw_device_identity(near_, nullptr), true; }},
         {"fw_device_deallocate", [this] { return fw_device_deallocate(near_, nullptr), true; }},
         {"fw_device_contains", [this] { return fw_device_contains(near_, nullptr) == 0; }},
@@ -439,7 +441,6 @@ TEST_F(CArguments, NothingIsASizeLikeAnother) {
   EXPECT_EQ(channel, untouched<fw_channel>());
 }
 
-// A second handle does not know what the first one serves.
 TEST_F(CArguments, AnEngineTakesNoChannelThatHasStreams) {
   fw_channel* const same = fw_channel_share(plain_);
   fw_streams* streams = nullptr;

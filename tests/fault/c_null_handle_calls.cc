@@ -62,6 +62,7 @@ NullCalls null_handle_calls() {
               {"fw_device_metrics", [] { return fw_device_metrics(nullptr, nullptr, 8) == 0; }},
               {"fw_channel_peer_name", [] { return *fw_channel_peer_name(nullptr) == 0; }},
               {"fw_channel_share", [] { return fw_channel_share(nullptr) == nullptr; }},
+              {"fw_channel_same", [] { return fw_channel_same(nullptr, nullptr) == 0; }},
               {"fw_channel_max_message_bytes",
                [] { return fw_channel_max_message_bytes(nullptr) == 0; }},
               {"fw_channel_maps", [] { return fw_channel_maps(nullptr) == 0; }},

@@ -181,6 +181,7 @@ std::vector<Row> channel_rows() {
              fw_channel_release(shared);
              return shared != nullptr;
            }),
+      fact("fw_channel_same", [](W& w) { return fw_channel_same(w.c_channel, w.c_channel); }),
       fact("fw_channel_max_message_bytes",
            [](W& w) { return fw_channel_max_message_bytes(w.c_channel); }),
       fact("fw_channel_maps", [](W& w) { return fw_channel_maps(w.c_channel); }),

@@ -96,6 +96,31 @@ TEST_F(StoppedPeer, FailsALookupAsSilentOnlyAfterItsDeadline) {
   child.resume();
 }
 
+// The shortest of some, because a busy machine may delay any one of them.
+TEST_F(StoppedPeer, ALookupTakesNoTimeBeyondItsOwn) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds kLimit{100}, kNoise{80};
+  DeviceOptions options = quick_options();
+  options.detection_time = kPatience;  // not known to be silent yet
+  Device device = open_device(options);
+  ChildProcess child("echo", {device.endpoint().to_string()});
+  Channel channel = device.accept(kPatience).value();
+  child.wait_for("connected");
+  child.stop();
+  auto shortest = Clock::duration::max();
+  for (int i = 0; i < 5; ++i) {
+    const Clock::time_point began = Clock::now();
+    EXPECT_FALSE(channel.lookup("x", kLimit).ok());
+    shortest = std::min(shortest, Clock::now() - began);
+  }
+  EXPECT_GE(shortest, kLimit);
+  EXPECT_LT(shortest, kLimit + kNoise);
+  child.resume();
+  // Without time it is a look.
+  EXPECT_TRUE(
+      eventually([&] { return channel.lookup("x", {}).status().code() == StatusCode::kNotFound; }));
+}
+
 TEST_F(StoppedPeer, GetsItsBackloggedNotificationsInOrderOnce) {
   ChildProcess child("deaf", {endpoint()});
   Channel channel = accept();

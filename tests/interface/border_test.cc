@@ -109,6 +109,19 @@ TEST(Border, CallsWithoutAHandleAreErrors) {
   EXPECT_EQ(device.allocate_raw(8), nullptr);
 }
 
+TEST(Border, TwoHandlesOfOneChannelAreEqual) {
+  Result<Device> device = Device::open();
+  ASSERT_OK(device);
+  Result<Channel> near = device->connect(device->endpoint(), kHang);
+  Result<Channel> far = device->accept(kHang);
+  ASSERT_OK(near);
+  ASSERT_OK(far);
+  EXPECT_TRUE(Channel(fw_channel_share(near->handle())) == *near);
+  EXPECT_TRUE(*near != *far);
+  EXPECT_TRUE(*near != Channel());
+  EXPECT_TRUE(Channel() == Channel());
+}
+
 TEST(Border, WhatAHandlerHoldsGoesWithTheHandlerAndOnce) {
   Result<Device> device = Device::open();
   ASSERT_OK(device);

@@ -69,14 +69,16 @@ CALLS: dict[str, tuple[Call, list[Any]]] = {
         [-1, 2**32, "1", 1.5],
     ),
     "write lane": (
-        lambda p, v: p.near.write(np.ones(4, "u1"), _inbox(p), lane=v).wait(),
+        lambda p, v: p.near.write(np.ones(4, "u1"), _inbox(p), lane=v),
         [-1, 1, 2**64, None, "0"],
     ),
+    "read lane": (lambda p, v: p.near.read(_outbox(p), np.empty(4, "u1"), lane=v), [-1, 1, None]),
     "read source": (lambda p, v: p.near.read(v, np.empty(4, "u1")), [None, 5, np.ones(4)]),
     "read within": (lambda p, v: _inbox(p).read(timeout=v), TIMEOUTS),
     "notify": (lambda p, v: p.near.notify(v), [None, -1, 2**32, "1", 1.5]),
-    "notify lane": (lambda p, v: p.near.notify(1, lane=v).wait(), [None, -1, 7, 2**32]),
+    "notify lane": (lambda p, v: p.near.notify(1, lane=v), [None, -1, 7, 2**32]),
     "send": (lambda p, v: p.near.send(v), [None, 5, "text", np.array([object()])]),
+    "send lane": (lambda p, v: p.near.send(b"x", lane=v), [None, -1, 7, 2**32]),
     "send tag": (lambda p, v: p.near.send(b"x", v), [None, -1, 2**32]),
     "wait for a notification": (lambda p, v: p.near.wait_notification(v), TIMEOUTS),
     "handler": (lambda p, v: p.near.on_notification(v), [5, "text", []]),
@@ -103,6 +105,11 @@ CALLS: dict[str, tuple[Call, list[Any]]] = {
 def _inbox(pair: Pair) -> fw.RemoteArray:
     pair.far.publish("inbox", pair.far.allocate(16))
     return pair.near.lookup("inbox")
+
+
+def _outbox(pair: Pair) -> fw.RemoteArray:
+    pair.right.publish("outbox", pair.right.allocate(16))
+    return pair.near.lookup("outbox")
 
 
 @pytest.mark.parametrize("operation", CALLS)

@@ -90,7 +90,8 @@ class CAbiSlots : public CAbiOnFabric {
     EXPECT_EQ(slots().slots, 0u);
   }
 
-  std::string serve_tensors(End& end, Landings::Side& side) {
+  std::string serve_tensors(End& end, Landings::Side& side, fw_channel* by = nullptr) {
+    fw_channel* const channel = by == nullptr ? end.channel : by;
     side = {&end, &landings_};
     struct {  // as a later version may have it
       fw_tensor_handlers known;
@@ -103,9 +104,9 @@ class CAbiSlots : public CAbiOnFabric {
     handlers.on_landing = &Landings::take;
     handlers.on_slot = &count_slot;
     handlers.run_later = &run_later;
-    EXPECT_EQ(code(fw_channel_serve_tensors(end.channel, &handlers, &side)), "kUnsupported");
+    EXPECT_EQ(code(fw_channel_serve_tensors(channel, &handlers, &side)), "kUnsupported");
     all.later = 0;
-    return code(fw_channel_serve_tensors(end.channel, &handlers, &side));
+    return code(fw_channel_serve_tensors(channel, &handlers, &side));
   }
   void serve_both() {
     slots_opened = slots_refused = 0;
@@ -243,6 +244,25 @@ TEST_P(CAbiSlots, MessagesAndLeasesPassTheEngine) {
   far_.views.clear();
   EXPECT_TRUE(eventually([&] { return near_.returned == 1; }));
   fw_device_deallocate(near_.device, source);
+}
+
+TEST_P(CAbiSlots, EveryHandleOfAChannelKnowsOfItsEngine) {
+  fw_channel* const early = fw_channel_share(near_.channel);
+  serve_both();
+  EXPECT_EQ(code(fw_channel_notify(early, 1, 0, nullptr)), "kInvalidArgument");
+  EXPECT_EQ(code(fw_channel_send(early, "m", 1, 1u << 24, 0, nullptr)), "kInvalidArgument");
+  EXPECT_EQ(code(fw_channel_serve(early, End::take, End::end, &near_)), "kInvalidArgument");
+  EXPECT_EQ(serve_tensors(near_, near_side_, early), "kInvalidArgument");
+  EXPECT_EQ(code(fw_channel_send(early, "early", 5, 9, 0, nullptr)), "kOk");
+  ASSERT_TRUE(eventually([&] { return far_.notifications == 1; }));
+  EXPECT_EQ(far_.messages, std::vector<std::string>{"early"});
+  EXPECT_EQ(far_.tags, std::vector<std::uint32_t>{9});
+  want(64);
+  EXPECT_EQ(fw_channel_has_slot(early, "an/edge", 7, 64), 1);
+  EXPECT_EQ(fw_channel_same(early, near_.channel), 1);
+  EXPECT_EQ(fw_channel_same(early, far_.channel), 0);
+  fw_channel_release(early);
+  EXPECT_EQ(fw_channel_state(near_.channel), static_cast<std::uint32_t>(FW_PEER_ALIVE));
 }
 
 TEST_P(CAbiSlots, APeerThatBreaksTheProtocolLosesItsChannel) {

@@ -287,7 +287,8 @@ Result<VerbsFabric::ConnectRequest> VerbsFabric::wait_for_connect_request(
                                     : "the peer did not connect by rdma_cm in time",
                            "see the peer's log; a firewall may drop RoCE v2 (UDP port 4791)");
     }
-    arrived_.wait_for(mutex_, kAskAgain);
+    arrived_.wait_for(mutex_,
+                      std::min<std::chrono::nanoseconds>(kAskAgain, request.deadline.remaining()));
   }
 }
 
