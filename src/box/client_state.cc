@@ -359,7 +359,7 @@ Result<ClientState::Lendable> ClientState::lendable(ByteView memory) {
   if (device_.contains(memory.data) && device_.contains(memory.data + memory.size - 1)) {
     return Lendable{.memory = memory, .owner = nullptr};
   }
-  const Result<std::byte*> room = device_.try_allocate_raw(memory.size);
+  const Result<std::shared_ptr<std::byte>> room = device_.allocate_owned(memory.size);
   if (!room.ok()) {
     FARWRITE_RETURN_IF_ERROR(check("change a segment"));  // its end may have come meanwhile
     return Status::error(room.status().code(), {.operation = "change a segment"},
@@ -368,13 +368,10 @@ Result<ClientState::Lendable> ClientState::lendable(ByteView memory) {
                          "or wait for earlier changes, or take the bytes from memory that the "
                          "client allocated");
   }
-  std::byte* const staged = room.value();
-  std::shared_ptr<void> owner(staged, [device = device_](void* memory) mutable {
-    device.free_raw(static_cast<std::byte*>(memory));
-  });
+  std::byte* const staged = room.value().get();
   copy_bytes(staged, memory.data, memory.size);
   counters_.staged_bytes.fetch_add(memory.size, std::memory_order_relaxed);
-  return Lendable{.memory = {staged, memory.size}, .owner = std::move(owner)};
+  return Lendable{.memory = {staged, memory.size}, .owner = room.value()};
 }
 
 void ClientState::add_segment(const std::shared_ptr<SegmentState>& segment) {

@@ -20,7 +20,7 @@ void ReplyTaker::drive(const std::function<void()>& post, const std::function<bo
   const core::Counted waiting(waiting_);
   // Handlers of signals, which run here, may call the client as well.
   const bool interrupted = core::Interrupt::ends_wait();
-  const Drive drive(*this, interrupted ? [] { return false; } : alone);
+  const DriversTurn drive(*this, interrupted ? [] { return false; } : alone);
   {
     const core::Inside inside(this);
     if (drive) {
@@ -39,10 +39,10 @@ void ReplyTaker::drive(const std::function<void()>& post, const std::function<bo
   }
 }
 
-ReplyTaker::Drive::Drive(ReplyTaker& taker, const std::function<bool()>& alone)
+ReplyTaker::DriversTurn::DriversTurn(ReplyTaker& taker, const std::function<bool()>& alone)
     : taker_(taker), begun_(taker.remove_handler(alone)) {}
 
-ReplyTaker::Drive::~Drive() {
+ReplyTaker::DriversTurn::~DriversTurn() {
   std::function<void()> end;
   if (begun_) {
     const core::Lock lock(taker_.mutex_);

@@ -3,7 +3,7 @@
 // The channel's poller does, by a handler. But a thread that waits for its own answer would be
 // woken second then, after the poller. So where only one thread waits and no other answer is
 // awaited, the handler is removed, and that thread polls the channel (Channel::drive()). Answers
-// that call the program belong on the poller: whoever asks for one calls make_way() first.
+// that call the program belong on the poller: the caller that asks for one calls make_way() first.
 #pragma once
 
 #include <atomic>
@@ -46,12 +46,12 @@ class ReplyTaker : public std::enable_shared_from_this<ReplyTaker> {
 
  private:
   // For as long as a thread drives.
-  class Drive {
+  class DriversTurn {
    public:
-    Drive(ReplyTaker& taker, const std::function<bool()>& alone);
-    ~Drive();
-    Drive(const Drive&) = delete;
-    Drive& operator=(const Drive&) = delete;
+    DriversTurn(ReplyTaker& taker, const std::function<bool()>& alone);
+    ~DriversTurn();
+    DriversTurn(const DriversTurn&) = delete;
+    DriversTurn& operator=(const DriversTurn&) = delete;
     explicit operator bool() const { return begun_; }
 
    private:

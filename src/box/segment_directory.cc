@@ -24,8 +24,7 @@ Status check_existing(const HostedSegment& other, const SegmentSpec& spec, Creat
   if (creation == Creation::kExclusive) {
     return Status::error(StatusCode::kAlreadyExists, {.operation = "create a segment"},
                          "'" + spec.name + "' exists",
-                         "attach it, create it non-exclusively (exclusive=False), or "
-                         "choose another name");
+                         "attach it, create it non-exclusively, or choose another name");
   }
   if (other.spec().type != spec.type || other.spec().dims != spec.dims) {
     return Status::error(

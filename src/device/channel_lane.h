@@ -86,7 +86,7 @@ class ChannelLanes::ChannelLane final : public PolledLane {
   const bool return_lane_;
   Poller& poller_;
   std::atomic<bool> pending_{false};
-  std::atomic<bool> watches_{false};  // the poller sleeps on the doorbell, whoever else does
+  std::atomic<bool> watches_{false};  // the poller sleeps on the doorbell in any case
   std::atomic<bool> drained_{false};  // since the peer has gone
   std::uint64_t seen_drives_ = 0;     // poller's thread only
 };

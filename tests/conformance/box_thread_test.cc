@@ -63,7 +63,7 @@ TEST_P(BoxThreads, AnIdleClientLetsGoOfFreedSegments) {
     std::vector<float> some(100);
     ASSERT_OK(read_too->read({some.data(), 400}));
     attached.push_back(read_too.value());
-    ASSERT_OK(made->free());  // the reader hears of it without a call
+    ASSERT_OK(made->free());  // the reader is notified without a call
   }
 }
 

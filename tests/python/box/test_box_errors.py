@@ -94,7 +94,7 @@ def test_integers_take_whole_numbers(box: fw.box.Client) -> None:
 
 
 def test_a_name_is_taken_once(box: fw.box.Client, segment: fw.box.Segment) -> None:
-    with pytest.raises(fw.AlreadyExists, match=r"'w' .*exclusive=False"):
+    with pytest.raises(fw.AlreadyExists, match=r"'w' .*non-exclusively"):
         box.create("w", (2, 3), "float32")
     with pytest.raises(fw.InvalidArgument):
         box.create("w", (2, 3), "float64", exclusive=False)
