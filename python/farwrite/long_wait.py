@@ -18,6 +18,8 @@ Result = TypeVar("Result")
 class LongWait:
     """A wait that begins now, and is logged once if it takes longer than a second.
 
+    One with a limit of two seconds or less is not.
+
     Parameters
     ----------
     limit : float or None
@@ -52,6 +54,8 @@ class LongWait:
         try:
             return wait(LONG_S)
         except DeadlineExceeded as late:
+            if self.left() == 0:
+                raise
             self.tell(late)
         return wait(self.left())
 
@@ -62,9 +66,11 @@ class LongWait:
         try:
             return await wait(LONG_S)
         except DeadlineExceeded as late:
+            if self.left() == 0:
+                raise
             self.tell(late)
         return await wait(self.left())
 
     def _is_short(self) -> bool:
         left = self.left()
-        return left is not None and left <= LONG_S
+        return left is not None and left <= 2 * LONG_S

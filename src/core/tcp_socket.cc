@@ -8,12 +8,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <limits>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/byte_stream.h"
@@ -32,6 +34,15 @@ constexpr int kNoAddress = EAI_NODATA;
 constexpr int kNoAddress = EAI_NONAME;
 #endif
 
+// Whether a host may have that name once it is there; digits and dots alone are an address.
+bool may_be_a_name(std::string_view host) {
+  const auto letter = [](unsigned char each) { return std::isalpha(each) != 0 || each > 127; };
+  const auto fits = [&](unsigned char each) {
+    return letter(each) || std::isdigit(each) != 0 || each == '-' || each == '.' || each == '_';
+  };
+  return std::ranges::any_of(host, letter) && std::ranges::all_of(host, fits);
+}
+
 using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
 Result<AddressList> resolve(const Endpoint& endpoint, bool passive, std::string_view operation) {
@@ -43,12 +54,14 @@ Result<AddressList> resolve(const Endpoint& endpoint, bool passive, std::string_
   const int failed =
       ::getaddrinfo(endpoint.host.c_str(), std::to_string(endpoint.port).c_str(), &hints, &found);
   if (failed != 0) {
-    const bool may_come =
-        !passive && (failed == EAI_AGAIN || failed == EAI_NONAME || failed == kNoAddress);
+    const bool may_come = !passive && may_be_a_name(endpoint.host) &&
+                          (failed == EAI_AGAIN || failed == EAI_NONAME || failed == kNoAddress);
     return Status::error(may_come ? StatusCode::kNotFound : StatusCode::kInvalidArgument,
                          {operation, endpoint.to_string()},
                          std::string("the host does not resolve: ") + ::gai_strerror(failed),
-                         "check the host's spelling and the name service");
+                         may_come ? "check the host's spelling and the name service, or start the "
+                                    "host"
+                                  : "check the host's spelling and the name service");
   }
   return AddressList(found, &::freeaddrinfo);
 }

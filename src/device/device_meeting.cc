@@ -54,7 +54,9 @@ Result<core::UniqueFd> connect_once_it_listens(const Endpoint& peer, core::Deadl
       quiet = core::Deadline::never();
       core::tell_long_wait("still trying, for ", deadline, socket.status().message());
     }
-    sleep_until(deadline.earlier(core::Deadline::after(pause)));
+    // The next look may take its own time, and so begins before the deadline.
+    const std::chrono::nanoseconds left = deadline.remaining() - kRetryConnect;
+    sleep_until(core::Deadline::after(std::min(pause, left)));
     pause = no_name ? std::min(2 * pause, kLongestNamePause) : kRetryConnect;
   }
 }

@@ -160,25 +160,25 @@ void NotificationInbox::drop_queued() {
 Result<Notification> NotificationInbox::take(LaneDriver& driver, core::Deadline deadline,
                                              std::chrono::nanoseconds spin) {
   const Drive drive(*this, driver);
-  Result<std::optional<Notification>> taken =
-      take_driving(driver, deadline, spin, [] { return false; });
-  if (!taken.ok()) return taken.status();
-  return *std::move(taken.value());
+  std::optional<Notification> next;
+  Status outcome = take_driving(driver, deadline, spin, [] { return false; }, next);
+  if (!next.has_value()) return outcome;
+  return *std::move(next);
 }
 
 Result<std::optional<Notification>> NotificationInbox::take_until(
     LaneDriver& driver, core::Deadline deadline, std::chrono::nanoseconds spin,
     const std::function<bool()>& over) {
   const core::Counted taker(takers_until_);
-  return take_driving(driver, deadline, spin, over);
+  std::optional<Notification> next;
+  FARWRITE_RETURN_IF_ERROR(take_driving(driver, deadline, spin, over, next));
+  return next;
 }
 
 template <typename Over>
-Result<std::optional<Notification>> NotificationInbox::take_driving(LaneDriver& driver,
-                                                                    core::Deadline deadline,
-                                                                    std::chrono::nanoseconds spin,
-                                                                    const Over& over) {
-  std::optional<Notification> next;
+Status NotificationInbox::take_driving(LaneDriver& driver, core::Deadline deadline,
+                                       std::chrono::nanoseconds spin, const Over& over,
+                                       std::optional<Notification>& next) {
   bool last_look = false;
   while (true) {
     // Reading the clock takes as long as some polls: only a waiter that spins does, and not before
@@ -188,10 +188,9 @@ Result<std::optional<Notification>> NotificationInbox::take_driving(LaneDriver& 
     do {
       // Queued ones first: a receiver that lags leaves the rest in the ring, where it holds the
       // sender back.
-      if ((next = try_take()).has_value()) return next;
+      if ((next = try_take()).has_value()) return Status();
       driver.poll_lanes(&next);
-      if (next.has_value() || (next = try_take()).has_value()) return next;
-      if (over()) return next;
+      if (next.has_value() || (next = try_take()).has_value() || over()) return Status();
       if (spins && !budget.has_value()) budget.emplace(std::min(spin, deadline.remaining()));
     } while (budget.has_value() && budget->spin());
     // Asked before the look that ends it, so nothing that came before the end is lost.

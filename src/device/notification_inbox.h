@@ -141,9 +141,10 @@ class NotificationInbox final : public fabric::EventSink {
   static constexpr std::size_t kMaxQueued = 256;
 
   std::optional<Notification> take_queued();
+  // Ok without `next`: over().
   template <typename Over>
-  Result<std::optional<Notification>> take_driving(LaneDriver& driver, core::Deadline deadline,
-                                                   std::chrono::nanoseconds spin, const Over& over);
+  Status take_driving(LaneDriver& driver, core::Deadline deadline, std::chrono::nanoseconds spin,
+                      const Over& over, std::optional<Notification>& next);
   template <typename Over>
   void block(LaneDriver& driver, std::chrono::nanoseconds longest, const Over& over);
   template <typename Over>

@@ -5,8 +5,8 @@
 namespace farwrite::device {
 namespace {
 
-// The last part of a lookup's time, in which it asks what there is instead.
-constexpr std::chrono::nanoseconds kAskWhatThereIs = std::chrono::milliseconds(200);
+// The last part of a lookup's time, in which the peer's refusal may arrive.
+constexpr std::chrono::nanoseconds kForRefusal = std::chrono::milliseconds(200);
 // What a peer has to answer, however short the time is: a lookup without time is a look.
 constexpr std::chrono::nanoseconds kLeastTime = std::chrono::milliseconds(20);
 constexpr std::string_view kLookUp = "look a name up";
@@ -15,26 +15,16 @@ constexpr std::string_view kOpen = "open memory";
 }  // namespace
 
 Result<ReplyMessage> RegionRequests::lookup(std::string_view name, core::Deadline deadline) {
-  const auto late = [](const Result<ReplyMessage>& reply) {
-    return !reply.ok() && reply.status().code() == StatusCode::kDeadlineExceeded;
-  };
-  const auto silent = [](const Result<ReplyMessage>& reply) {
-    return !reply.ok() && reply.status().code() == StatusCode::kPeerSilent;
-  };
+  // The peer lets the lookup wait for the name, and then refuses it with the names that there are.
+  // That has to come in time.
   const std::chrono::nanoseconds left = deadline.remaining();
-  if (left.count() > 0) {
-    const auto last = std::min(kAskWhatThereIs, left / 2);
-    const auto first = deadline.is_never() ? deadline : core::Deadline::after(left - last);
-    auto reply = look_up_once(name, left, first);
-    if (!late(reply) && !silent(reply)) return reply;
-  }
-  // Without waiting: the refusal says what the peer has published instead.
-  auto refusal = look_up_once(name, {}, deadline.later(core::Deadline::after(kLeastTime)));
-  const bool missing = refusal.ok() && refusal->status.code() == StatusCode::kNotFound;
-  if (!missing || deadline.expired()) return refusal;
-  // There is time left, in which the name may be published.
-  auto reply = look_up_once(name, deadline.remaining(), deadline);
-  return late(reply) ? refusal : reply;
+  const auto refused_after = deadline.is_never() ? left : left - std::min(kForRefusal, left / 2);
+  auto reply = look_up_once(name, refused_after, deadline.later(core::Deadline::after(kLeastTime)));
+  const bool missing = reply.ok() && reply->status.code() == StatusCode::kNotFound;
+  if (!missing || deadline.expired()) return reply;
+  // The name may be published in the time that is left.
+  auto last = look_up_once(name, deadline.remaining(), deadline);
+  return last.ok() || life_.peer_over() ? last : reply;
 }
 
 Result<ReplyMessage> RegionRequests::look_up_once(std::string_view name,

@@ -82,15 +82,16 @@ PostOutcome post_message(const Link& channel, const PythonBuffer& buffer, std::u
 }
 
 // Raises what comes of memory that was opened on another channel.
+Completion refused(Completion completion) {
+  raise_if_error(completion.wait(std::chrono::nanoseconds(0)));
+  raise_if_error(Status(StatusCode::kInternal, "memory of another channel was not refused"));
+  return completion;
+}
 Completion refused_write(Link& channel, const Remote& target) {
-  const Completion refused = channel->write(ByteView(), *target);
-  raise_if_error(refused.wait());
-  return refused;
+  return refused(channel->write(ByteView(), *target));
 }
 Completion refused_read(Link& channel, const Remote& source) {
-  const Completion refused = channel->read(MutableByteView(), *source);
-  raise_if_error(refused.wait());
-  return refused;
+  return refused(channel->read(MutableByteView(), *source));
 }
 
 Completion write_region(Link& channel, nb::handle source, const Remote& target,

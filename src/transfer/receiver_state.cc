@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::string_view kReceive = "receive a tensor";
 // Offers that are read at the same time: a few of any size, for the memory that they take, and more
-// small ones, so that a round trip serves many of them.
+// small ones, so that a round trip serves many of them. Into memory of the program's allocator,
+// which may have little, only the few.
 constexpr std::size_t kReadAhead = 4;
 constexpr std::size_t kMostReadAhead = 64;
 constexpr std::uint64_t kSmallReadAheadBytes = 64 * 1024;  // all together
@@ -302,10 +303,11 @@ void ReceiverState::read_ahead(std::uint64_t first_bytes) {
 
 std::vector<std::shared_ptr<OfferedTensor>> ReceiverState::take_in_offers(
     std::uint64_t first_bytes) {
+  const std::size_t most = options_.allocator == nullptr ? kMostReadAhead : kReadAhead;
   bool few = false;
   {
     const core::Lock lock(port_->mutex());
-    few = arrived_.ready().size() < kMostReadAhead;
+    few = arrived_.ready().size() < most;
   }
   // A thread that waits for a tensor takes no notification behind it, so the next offers are still
   // in the lane. Only then: what is left there holds the sender back.
@@ -314,7 +316,7 @@ std::vector<std::shared_ptr<OfferedTensor>> ReceiverState::take_in_offers(
   const core::Lock lock(port_->mutex());
   const std::deque<Item>& ready = arrived_.ready();
   std::uint64_t room = kSmallReadAheadBytes - std::min(first_bytes, kSmallReadAheadBytes);
-  for (std::size_t i = 0; i < std::min(ready.size(), kMostReadAhead - 1); ++i) {
+  for (std::size_t i = 0; i < std::min(ready.size(), most - 1); ++i) {
     if (ready[i].offer == nullptr) continue;
     const std::uint64_t bytes = ready[i].offer->bytes();
     if (i >= kReadAhead - 1 && bytes > room) break;

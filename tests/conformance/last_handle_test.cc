@@ -25,7 +25,7 @@ TEST_P(LastHandleOfTensors, ClosesTheDeviceWhileThePeerHoldsTensors) {
   edge.sender = TensorSender();
   near_ = Channel();
   near_device_ = Device();
-  EXPECT_TRUE(has_closed(options(), endpoint));
+  EXPECT_TRUE(eventually([&] { return has_closed(options(), endpoint); }));
   EXPECT_TRUE(holds(held.data(), kLarge, 1));
 }
 
@@ -37,7 +37,7 @@ TEST_P(LastHandleOfTensors, IsThatOfASenderIfItIsDroppedLast) {
   ASSERT_OK(send(edge.sender, bytes_spec({8}), 1));
   (void)take(edge.receiver, bytes_spec({8}), 1);
   edge.sender = TensorSender();
-  EXPECT_TRUE(has_closed(options(), endpoint));
+  EXPECT_TRUE(eventually([&] { return has_closed(options(), endpoint); }));
 }
 
 FARWRITE_EVERY_FABRIC(LastHandleOfTensors);
@@ -61,9 +61,9 @@ TEST_P(LastHandleOfStreams, ClosesTheDevicesWhileSlicesAreHeld) {
   near_streams_ = far_streams_ = stream::Streams();
   near_ = far_ = Channel();
   near_device_ = Device();
-  EXPECT_TRUE(has_closed(options(), near));
+  EXPECT_TRUE(eventually([&] { return has_closed(options(), near); }));
   far_device_ = Device();
-  EXPECT_TRUE(has_closed(options(), far));
+  EXPECT_TRUE(eventually([&] { return has_closed(options(), far); }));
   std::size_t compared = 0;
   for (const stream::Slice& slice : kept) {
     EXPECT_EQ(std::memcmp(slice.bytes.data, bytes.data() + compared, slice.bytes.size), 0);

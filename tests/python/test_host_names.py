@@ -61,7 +61,7 @@ def connect_by_name(name_service: Path, refusal: int) -> subprocess.CompletedPro
         [sys.executable, "-c", PROGRAM],
         env={
             **os.environ,
-            "LD_PRELOAD": str(name_service),
+            "LD_PRELOAD": f"{name_service}:{os.environ.get('LD_PRELOAD', '')}",
             "REFUSALS": str(LOOKS),
             "REFUSAL": str(refusal),
         },

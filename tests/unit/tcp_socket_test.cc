@@ -99,6 +99,11 @@ TEST(TcpSocket, FindsNoHostThatHasNoName) {
   EXPECT_EQ(status.code(), StatusCode::kNotFound);
   EXPECT_NE(status.message().find("nowhere.invalid:7"), std::string::npos) << status.message();
   EXPECT_NE(status.message().find("does not resolve"), std::string::npos) << status.message();
+  for (const char* const never : {"10.0.0.300", "my host", "fe80::nowhere"}) {
+    EXPECT_EQ(core::connect_tcp({never, 7}, socket_deadline()).status().code(),
+              StatusCode::kInvalidArgument)
+        << never << " will never be a host";
+  }
 }
 
 TEST(TcpSocket, SaysThatNobodyListens) {

@@ -26,7 +26,14 @@ def run_serve(arguments: argparse.Namespace) -> int:
     _use_token_file(arguments.token_file)
     with _signals_end() as wait_for_signal, _server(arguments) as server:
         address = reachable(server.endpoint)
-        print(address, flush=True)
+        try:
+            print(address, flush=True)
+        except OSError as error:
+            print(
+                f"farwrite box serve: the address {address} could not be printed: {error}",
+                file=sys.stderr,
+                flush=True,
+            )
         if address != server.endpoint:
             print(
                 f"farwrite box serve: the server listens on every address of this host"
