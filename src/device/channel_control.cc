@@ -1,5 +1,7 @@
 // A channel's control plane: requests and their answers, and what the peer says of itself.
 #include <algorithm>
+#include <chrono>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -38,8 +40,14 @@ void ChannelState::on_frame(ControlFrameType type, ByteView body) {
   Status malformed;
   switch (type) {
     case ControlFrameType::kLookup:
-      malformed =
-          serve<LookupMessage>(body, [&](const auto& message) { peer_requests_.lookup(message); });
+      malformed = serve<LookupMessage>(body, [&](const auto& message) {
+        const std::optional<std::chrono::nanoseconds> waits = peer_requests_.lookup(message);
+        if (!waits.has_value()) return;
+        // In time, and not at the next tick: the peer waits for the refusal.
+        device_->run_later(*waits, [weak = weak_from_this()] {
+          if (const auto self = weak.lock()) self->peer_requests_.expire_parked();
+        });
+      });
       break;
     case ControlFrameType::kOpen:
       malformed =

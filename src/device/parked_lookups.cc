@@ -14,11 +14,11 @@ constexpr std::uint64_t kLongestWaitMs = 24 * 3600 * 1000;
 
 }  // namespace
 
-bool ParkedLookups::park(const LookupMessage& lookup) {
-  if (lookup.wait_ms == 0 || parked_.size() >= kMostParked) return false;
+std::optional<std::chrono::nanoseconds> ParkedLookups::park(const LookupMessage& lookup) {
+  if (lookup.wait_ms == 0 || parked_.size() >= kMostParked) return std::nullopt;
   const std::chrono::milliseconds wait(std::min(lookup.wait_ms, kLongestWaitMs));
   parked_.push_back({lookup, core::Deadline::after(wait)});
-  return true;
+  return wait;
 }
 
 void ParkedLookups::answer(const std::function<bool(const LookupMessage&)>& answer) {

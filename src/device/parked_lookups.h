@@ -1,7 +1,9 @@
 // ParkedLookups: lookups of one peer that wait for a name to be published.
 #pragma once
 
+#include <chrono>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "core/deadline.h"
@@ -12,8 +14,8 @@ namespace farwrite::device {
 // Only on the control loop's thread, so without a mutex.
 class ParkedLookups {
  public:
-  // False if the lookup does not wait, or if too many of the peer's do.
-  bool park(const LookupMessage& lookup);
+  // How long it waits at most; nothing if it does not wait, or if too many of the peer's do.
+  std::optional<std::chrono::nanoseconds> park(const LookupMessage& lookup);
   // Lets go of those that `answer` answers.
   void answer(const std::function<bool(const LookupMessage&)>& answer);
   // Lets go of those that have waited long enough.

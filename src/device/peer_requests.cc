@@ -7,12 +7,14 @@
 
 namespace farwrite::device {
 
-void PeerRequests::lookup(const LookupMessage& message) {
-  if (try_answer(message) || parked_.park(message)) return;
+std::optional<std::chrono::nanoseconds> PeerRequests::lookup(const LookupMessage& message) {
+  if (try_answer(message)) return std::nullopt;
+  if (auto waits = parked_.park(message); waits.has_value()) return waits;
   refuse(message.request, Status::error(StatusCode::kNotFound, {"look \"" + message.name + "\" up"},
                                         "the peer has published to this channel: " +
                                             names_.names() + "; to all: " + device_.names().names(),
                                         "check the name, or wait until it is published"));
+  return std::nullopt;
 }
 
 bool PeerRequests::try_answer(const LookupMessage& message) {
@@ -30,7 +32,7 @@ void PeerRequests::answer_parked() {
 void PeerRequests::expire_parked() {
   for (LookupMessage& message : parked_.take_expired()) {
     message.wait_ms = 0;
-    lookup(message);
+    static_cast<void>(lookup(message));
   }
 }
 

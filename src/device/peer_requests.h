@@ -3,8 +3,10 @@
 // An answer about export memory brings a lease on it.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -39,8 +41,8 @@ class PeerRequests {
   // What is published to this peer alone.
   NameTable& names() { return names_; }
 
-  // A lookup that finds nothing is parked, if it has time.
-  void lookup(const LookupMessage& message);
+  // A lookup that finds nothing is parked, if it has time: returns when it expires.
+  std::optional<std::chrono::nanoseconds> lookup(const LookupMessage& message);
   void open(const OpenMessage& message);
   // Names changed: parked lookups may find theirs.
   void answer_parked();

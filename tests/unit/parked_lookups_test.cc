@@ -20,8 +20,8 @@ LookupMessage lookup(std::string name, std::uint64_t wait_ms = kForeverMs) {
 
 TEST(ParkedLookups, WaitUntilTheyAreAnswered) {
   ParkedLookups parked;
-  EXPECT_TRUE(parked.park(lookup("a")));
-  EXPECT_TRUE(parked.park(lookup("b")));
+  EXPECT_TRUE(parked.park(lookup("a")).has_value());
+  EXPECT_TRUE(parked.park(lookup("b")).has_value());
   std::vector<std::string> asked;
   const auto only_a = [&](const LookupMessage& message) {
     asked.push_back(message.name);
@@ -35,13 +35,13 @@ TEST(ParkedLookups, WaitUntilTheyAreAnswered) {
 
 TEST(ParkedLookups, TakeNoneThatDoesNotWait) {
   ParkedLookups parked;
-  EXPECT_FALSE(parked.park(lookup("a", 0)));
+  EXPECT_FALSE(parked.park(lookup("a", 0)).has_value());
 }
 
 TEST(ParkedLookups, LetGoOfThoseThatHaveWaitedLongEnough) {
   ParkedLookups parked;
-  EXPECT_TRUE(parked.park(lookup("brief", 1)));
-  EXPECT_TRUE(parked.park(lookup("long")));
+  EXPECT_TRUE(parked.park(lookup("brief", 1)).has_value());
+  EXPECT_TRUE(parked.park(lookup("long")).has_value());
   std::vector<LookupMessage> expired;
   while (expired.empty()) expired = parked.take_expired();
   EXPECT_EQ(expired.front().name, "brief");
