@@ -113,10 +113,10 @@ class Workers:
     def _prepared(self, seconds: float | None) -> None:
         try:
             self._mark.wait(1, seconds)
-        except DeadlineExceeded:
+        except DeadlineExceeded as late:
             raise DeadlineExceeded(
                 f"{self._operation}: the worker that started first has not set '{self._mark.name}',"
-                " as it does once the weights are prepared; look whether it lives"
+                f" as it does once the weights are prepared; look whether it lives ({late})"
             ) from None
 
     @property

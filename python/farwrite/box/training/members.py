@@ -169,10 +169,10 @@ class Members:
     def _wait_for_root(self, seconds: float | None) -> None:
         try:
             self._claim.wait(1, seconds)
-        except DeadlineExceeded:
+        except DeadlineExceeded as late:
             raise DeadlineExceeded(
                 f"BoxGroup: member {self._rank} waits for the {self._size} members of"
-                f" '{self._name}' to start; check that all are alive"
+                f" '{self._name}' to start; check that all are alive ({late})"
             ) from None
 
     # --- Every member.
