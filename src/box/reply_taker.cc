@@ -1,5 +1,7 @@
 #include "box/reply_taker.h"
 
+#include <mutex>
+#include <new>
 #include <utility>
 
 #include "core/counted.h"
@@ -17,6 +19,11 @@ constexpr std::chrono::nanoseconds kOthersComeBack = std::chrono::milliseconds(1
 
 void ReplyTaker::drive(const std::function<void()>& post, const std::function<bool()>& over,
                        const std::function<bool()>& alone, core::Deadline deadline) {
+  // When it does not count as waiting any more.
+  struct Watch {
+    ReplyTaker& taker;
+    ~Watch() { taker.watch(); }
+  } const last{*this};
   const core::Counted waiting(waiting_);
   // Handlers of signals, which run here, may call the client as well.
   const bool interrupted = core::Interrupt::ends_wait();
@@ -43,15 +50,15 @@ ReplyTaker::DriversTurn::DriversTurn(ReplyTaker& taker, const std::function<bool
     : taker_(taker), begun_(taker.remove_handler(alone)) {}
 
 ReplyTaker::DriversTurn::~DriversTurn() {
-  std::function<void()> end;
-  if (begun_) {
+  if (!begun_) return;
+  bool ended = false;
+  {
     const core::Lock lock(taker_.mutex_);
     taker_.driving_ = false;
-    end = std::move(taker_.end_);
+    ended = taker_.end_ != nullptr;
   }
   // It calls the program, which this thread must not.
-  if (end != nullptr) taker_.channel_.run_later({}, std::move(end));
-  taker_.watch();
+  if (ended && !taker_.later({}, &ReplyTaker::call_end)) taker_.call_end();
 }
 
 bool ReplyTaker::remove_handler(const std::function<bool()>& alone) {
@@ -71,7 +78,7 @@ bool ReplyTaker::remove_handler(const std::function<bool()>& alone) {
 }
 
 void ReplyTaker::make_way() {
-  if (!driven_.load()) return;
+  if (!driven_.load() || core::Inside::is(&change_)) return;
   not_before_ns_.store(core::now_ns() + kOthersComeBack.count());
   give_to_poller();
 }
@@ -89,7 +96,14 @@ void ReplyTaker::give_to_poller() {
   const core::Lock lock(change_);
   // A poll under way ends first, which calls no code of the program. Of a channel that has ended
   // nothing comes.
-  if (driven_.load() && channel_.on_notification(take_).ok()) driven_.store(false);
+  if (driven_.load()) static_cast<void>(set_handler());
+}
+
+Status ReplyTaker::set_handler(std::chrono::nanoseconds timeout) {
+  const core::Inside inside(&change_);
+  Status set = channel_.on_notification(take_, timeout);
+  if (set.ok()) driven_.store(false);
+  return set;
 }
 
 void ReplyTaker::finish(std::function<void()> end) {
@@ -105,26 +119,43 @@ void ReplyTaker::finish(std::function<void()> end) {
   end();
 }
 
-void ReplyTaker::watch() {
-  if (!driven_.load() || watched_.exchange(true)) return;
-  channel_.run_later(kIdle, [weak = weak_from_this(), drives = drives_.load()] {
-    if (const auto self = weak.lock()) self->look_for_idleness(drives);
-  });
+void ReplyTaker::call_end() {
+  std::function<void()> end;
+  {
+    const core::Lock lock(mutex_);
+    end = std::exchange(end_, nullptr);
+  }
+  if (end != nullptr) end();
 }
 
-void ReplyTaker::look_for_idleness(std::uint64_t drives) {
+void ReplyTaker::watch() {
+  if (!driven_.load() || watched_.exchange(true)) return;
+  seen_drives_.store(drives_.load());
+  if (!later(kIdle, &ReplyTaker::look_for_idleness)) watched_.store(false);
+}
+
+void ReplyTaker::look_for_idleness() {
   watched_.store(false);
   // A thread that waits watches when it leaves.
   if (waiting_.load() > 0) return;
-  if (drives_.load() == drives && change_.try_lock()) {
+  if (drives_.load() == seen_drives_.load() && change_.try_lock()) {
+    const core::Lock lock(change_, std::adopt_lock);
+    if (!driven_.load()) return;
     // On the control loop, which must not wait.
-    const StatusCode given =
-        driven_.load() ? channel_.on_notification(take_, {}).code() : StatusCode::kOk;
-    if (given == StatusCode::kOk) driven_.store(false);
-    change_.unlock();
-    if (given != StatusCode::kDeadlineExceeded) return;
+    if (set_handler({}).code() != StatusCode::kDeadlineExceeded) return;
   }
   watch();
+}
+
+bool ReplyTaker::later(std::chrono::nanoseconds delay, void (ReplyTaker::*call)()) noexcept {
+  try {
+    channel_.run_later(delay, [weak = weak_from_this(), call] {
+      if (const auto self = weak.lock()) (*self.*call)();
+    });
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
 }
 
 }  // namespace farwrite::box

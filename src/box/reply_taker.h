@@ -45,6 +45,9 @@ class ReplyTaker : public std::enable_shared_from_this<ReplyTaker> {
   void finish(std::function<void()> end);
 
  private:
+  // How long a poll under way may take, which moves bytes at most.
+  static constexpr std::chrono::nanoseconds kChange = std::chrono::seconds(5);
+
   // For as long as a thread drives.
   class DriversTurn {
    public:
@@ -61,9 +64,13 @@ class ReplyTaker : public std::enable_shared_from_this<ReplyTaker> {
 
   bool remove_handler(const std::function<bool()>& alone);
   void give_to_poller();
+  Status set_handler(std::chrono::nanoseconds timeout = kChange) FW_REQUIRES(change_);
   // For what the server says unasked: if no thread drives for a while, the poller takes it.
   void watch();
-  void look_for_idleness(std::uint64_t drives);
+  void look_for_idleness();
+  void call_end();
+  // On the control loop. False without memory for that.
+  bool later(std::chrono::nanoseconds delay, void (ReplyTaker::*call)()) noexcept;
 
   Channel channel_;
   const std::function<void(Notification)> take_;
@@ -72,8 +79,9 @@ class ReplyTaker : public std::enable_shared_from_this<ReplyTaker> {
   std::atomic<int> waiting_{0};      // threads in drive()
   std::atomic<bool> driven_{false};  // the channel has no handler
   std::atomic<std::uint64_t> drives_{0};
-  std::atomic<bool> watched_{false};  // look_for_idleness() will be called
-  std::atomic<int> unsettled_{0};     // reads of make_way_until_settled()
+  std::atomic<std::uint64_t> seen_drives_{0};  // at the last watch()
+  std::atomic<bool> watched_{false};           // look_for_idleness() will be called
+  std::atomic<int> unsettled_{0};              // reads of make_way_until_settled()
   std::atomic<std::int64_t> not_before_ns_{0};
   // Guards the change of the handler, under which that may run.
   core::Mutex change_{core::LockRank::kUserCode, 0, core::Siblings::kAnyOrder};

@@ -1,7 +1,6 @@
 // A channel's control plane: requests and their answers, and what the peer says of itself.
 #include <algorithm>
 #include <chrono>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -40,14 +39,9 @@ void ChannelState::on_frame(ControlFrameType type, ByteView body) {
   Status malformed;
   switch (type) {
     case ControlFrameType::kLookup:
-      malformed = serve<LookupMessage>(body, [&](const auto& message) {
-        const std::optional<std::chrono::nanoseconds> waits = peer_requests_.lookup(message);
-        if (!waits.has_value()) return;
-        // In time, and not at the next tick: the peer waits for the refusal.
-        device_->run_later(*waits, [weak = weak_from_this()] {
-          if (const auto self = weak.lock()) self->peer_requests_.expire_parked();
-        });
-      });
+      malformed =
+          serve<LookupMessage>(body, [&](const auto& message) { peer_requests_.lookup(message); });
+      expire_lookups_in_time();
       break;
     case ControlFrameType::kOpen:
       malformed =
@@ -141,6 +135,14 @@ void ChannelState::on_connection_end(const Status& reason) {
                     "the peer's connection ended, but its process still runs: " + reason.message(),
                     "restart the peer"));
   requests_.look_again();
+}
+
+void ChannelState::expire_lookups_in_time() {
+  for (const std::chrono::nanoseconds left : peer_requests_.take_last_stretches()) {
+    device_->run_later(left, [weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->peer_requests_.expire_parked();
+    });
+  }
 }
 
 }  // namespace farwrite::device

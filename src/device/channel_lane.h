@@ -66,7 +66,7 @@ class ChannelLanes::ChannelLane final : public PolledLane {
     // A user's thread may be taking the last ones: it says so itself, or we look again.
     if (over && !return_lane_ && !is_drained(progress)) progress.pending = true;
     if (progress.pending) pending_.store(true);
-    watches_.store(progress.unsent || progress.awaits);
+    watches_.store(progress.unsent || (progress.awaits && !lanes->inbox_.has_takers_until()));
     return progress;
   }
 

@@ -184,6 +184,7 @@ void ChannelState::tick(std::chrono::nanoseconds now, std::chrono::nanoseconds a
   release_held();
   landing_.reclaim();
   peer_requests_.expire_parked();
+  expire_lookups_in_time();
   go_on_closing();
   if (times_.abandon_is_due()) {
     operations_.abandon(unusable(core::kUseTheChannel), /*reads_too=*/false);

@@ -152,6 +152,8 @@ class ChannelState final : public fabric::LinkObserver,
   // out. `now` is when the turn began: it may be stopped in the middle. `absence` is how much later
   // that was than planned, which is not the peer's silence.
   void tick(std::chrono::nanoseconds now, std::chrono::nanoseconds absence);
+  // On the control loop: refuses parked lookups when their time is over. Called again before long.
+  void expire_lookups_in_time();
   // On the control loop: names changed, and parked lookups may find theirs.
   void answer_parked_lookups() { peer_requests_.answer_parked(); }
 

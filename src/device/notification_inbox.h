@@ -129,8 +129,9 @@ class NotificationInbox final : public fabric::EventSink {
   void wake_all();
   // Makes the threads in take_until() look at what they wait for.
   void wake_drivers() {
-    if (takers_until_.load() > 0) wake_all();
+    if (has_takers_until()) wake_all();
   }
+  bool has_takers_until() const { return takers_until_.load() > 0; }
   // A doorbell was armed for another thread, which may have silenced the ring for one that sleeps.
   void ring_sleeping_driver();
 

@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <functional>
-#include <optional>
 #include <vector>
 
 #include "core/deadline.h"
@@ -14,10 +13,13 @@ namespace farwrite::device {
 // Only on the control loop's thread, so without a mutex.
 class ParkedLookups {
  public:
-  // How long it waits at most; nothing if it does not wait, or if too many of the peer's do.
-  std::optional<std::chrono::nanoseconds> park(const LookupMessage& lookup);
+  // False if the lookup does not wait, or if too many of the peer's do.
+  bool park(const LookupMessage& lookup);
   // Lets go of those that `answer` answers.
   void answer(const std::function<bool(const LookupMessage&)>& answer);
+  // The time that is left of those that end before long, each once: who expects them to expire then
+  // calls take_expired(). The rest are asked for again later.
+  std::vector<std::chrono::nanoseconds> take_last_stretches();
   // Lets go of those that have waited long enough.
   std::vector<LookupMessage> take_expired();
 
@@ -25,6 +27,7 @@ class ParkedLookups {
   struct Parked {
     LookupMessage lookup;
     core::Deadline deadline = core::Deadline::never();
+    bool in_last_stretch = false;
   };
   std::vector<Parked> parked_;
 };

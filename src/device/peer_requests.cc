@@ -7,14 +7,12 @@
 
 namespace farwrite::device {
 
-std::optional<std::chrono::nanoseconds> PeerRequests::lookup(const LookupMessage& message) {
-  if (try_answer(message)) return std::nullopt;
-  if (auto waits = parked_.park(message); waits.has_value()) return waits;
+void PeerRequests::lookup(const LookupMessage& message) {
+  if (try_answer(message) || parked_.park(message)) return;
   refuse(message.request, Status::error(StatusCode::kNotFound, {"look \"" + message.name + "\" up"},
                                         "the peer has published to this channel: " +
                                             names_.names() + "; to all: " + device_.names().names(),
                                         "check the name, or wait until it is published"));
-  return std::nullopt;
 }
 
 bool PeerRequests::try_answer(const LookupMessage& message) {
@@ -32,7 +30,7 @@ void PeerRequests::answer_parked() {
 void PeerRequests::expire_parked() {
   for (LookupMessage& message : parked_.take_expired()) {
     message.wait_ms = 0;
-    static_cast<void>(lookup(message));
+    lookup(message);
   }
 }
 

@@ -6,9 +6,9 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "device/channel.h"
 #include "device/control_messages.h"
@@ -41,13 +41,16 @@ class PeerRequests {
   // What is published to this peer alone.
   NameTable& names() { return names_; }
 
-  // A lookup that finds nothing is parked, if it has time: returns when it expires.
-  std::optional<std::chrono::nanoseconds> lookup(const LookupMessage& message);
+  // A lookup that finds nothing is parked, if it has time.
+  void lookup(const LookupMessage& message);
   void open(const OpenMessage& message);
   // Names changed: parked lookups may find theirs.
   void answer_parked();
   // Answers those that have waited long enough.
   void expire_parked();
+  std::vector<std::chrono::nanoseconds> take_last_stretches() {
+    return parked_.take_last_stretches();
+  }
 
  private:
   bool try_answer(const LookupMessage& message);

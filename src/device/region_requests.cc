@@ -24,7 +24,7 @@ Result<ReplyMessage> RegionRequests::lookup(std::string_view name, core::Deadlin
   if (!missing || deadline.expired()) return reply;
   // The name may be published in the time that is left.
   auto last = look_up_once(name, deadline.remaining(), deadline);
-  return last.ok() || life_.peer_over() ? last : reply;
+  return last.ok() || life_.peer_over() || life_.closing() ? last : reply;
 }
 
 Result<ReplyMessage> RegionRequests::look_up_once(std::string_view name,

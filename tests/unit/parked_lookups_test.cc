@@ -20,8 +20,8 @@ LookupMessage lookup(std::string name, std::uint64_t wait_ms = kForeverMs) {
 
 TEST(ParkedLookups, WaitUntilTheyAreAnswered) {
   ParkedLookups parked;
-  EXPECT_TRUE(parked.park(lookup("a")).has_value());
-  EXPECT_TRUE(parked.park(lookup("b")).has_value());
+  EXPECT_TRUE(parked.park(lookup("a")));
+  EXPECT_TRUE(parked.park(lookup("b")));
   std::vector<std::string> asked;
   const auto only_a = [&](const LookupMessage& message) {
     asked.push_back(message.name);
@@ -35,13 +35,13 @@ TEST(ParkedLookups, WaitUntilTheyAreAnswered) {
 
 TEST(ParkedLookups, TakeNoneThatDoesNotWait) {
   ParkedLookups parked;
-  EXPECT_FALSE(parked.park(lookup("a", 0)).has_value());
+  EXPECT_FALSE(parked.park(lookup("a", 0)));
 }
 
 TEST(ParkedLookups, LetGoOfThoseThatHaveWaitedLongEnough) {
   ParkedLookups parked;
-  EXPECT_TRUE(parked.park(lookup("brief", 1)).has_value());
-  EXPECT_TRUE(parked.park(lookup("long")).has_value());
+  EXPECT_TRUE(parked.park(lookup("brief", 1)));
+  EXPECT_TRUE(parked.park(lookup("long")));
   std::vector<LookupMessage> expired;
   while (expired.empty()) expired = parked.take_expired();
   EXPECT_EQ(expired.front().name, "brief");
@@ -55,6 +55,16 @@ TEST(ParkedLookups, AreBounded) {
   int kept = 0;
   while (parked.park(lookup("a"))) ++kept;
   EXPECT_EQ(kept, 256);
+}
+
+TEST(ParkedLookups, SaysOnceHowLongEachStillWaitsNearItsEnd) {
+  ParkedLookups parked;
+  parked.park(lookup("brief", 500));
+  parked.park(lookup("long", 60'000));
+  const auto stretches = parked.take_last_stretches();
+  ASSERT_EQ(stretches.size(), 1u);
+  EXPECT_LE(stretches.front(), std::chrono::milliseconds(500));
+  EXPECT_TRUE(parked.take_last_stretches().empty());
 }
 
 }  // namespace

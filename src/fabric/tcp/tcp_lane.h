@@ -37,7 +37,7 @@ class TcpLane final : public Lane, private FrameHandler {
   Progress poll(EventSink& sink) override;
   Doorbell arm() override;
   // What arrives rings. Bytes that are left to send do not: the other thread armed before them.
-  bool rings_for_pending() const override { return !sender_.has_queue(); }
+  bool rings_for_pending() const override { return !sender_.has_queue() && !more_.load(); }
 
   LaneSender& sender() { return sender_; }
   LaneReceiver& receiver() { return receiver_; }
