@@ -245,7 +245,7 @@ void NotificationInbox::sleep_on_doorbells(LaneDriver& driver, std::chrono::nano
   const bool quiet = driver.arm_lanes(doorbells);
   // That may have taken back what the event loop relies on: a lane rings for one sleeper.
   if (!quiet) wake_event_loop();
-  if (quiet && queued_.load() == 0 && driver.ended().ok() && !over()) {
+  if (quiet && queued_.load() == 0 && !has_handler_.load() && driver.ended().ok() && !over()) {
     const timespec timeout{static_cast<time_t>(longest.count() / 1000000000),
                            static_cast<long>(longest.count() % 1000000000)};
     ::ppoll(doorbells.data(), doorbells.size(), &timeout, nullptr);
