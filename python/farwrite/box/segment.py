@@ -402,11 +402,11 @@ class Segment(Changes[int]):
         """Call ``callback(version)`` after new changes, until the `Watch` is closed.
 
         If the box dies, the connection ends or the segment is freed, the last call is
-        ``callback(error)`` with that `Error`.
-
+        ``callback(error)`` with that `Error`. ``client.close()`` ends it without a call.
         Farwrite calls it in its own threads, one call at a time. `callback` must not block. Calls
         on the same client or its segments that would wait for the server raise `FailedPrecondition`
         in it, because the answers come in the same thread: use `post`, or hand them to another one.
+        Callbacks of two clients that wait for answers to each other's do so until a timeout.
         Versions that came in between are not repeated. Exceptions from `callback` go to
         ``sys.unraisablehook``. The `Watch` need not be kept: the client and its segments keep it.
         """
