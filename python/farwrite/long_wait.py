@@ -1,4 +1,4 @@
-"""What the log says of a wait that takes long, as the core says it of its own waits."""
+"""The log's line about a long wait, as the core writes it about its own waits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from farwrite import _farwrite
 from farwrite.errors import DeadlineExceeded
 
 LONG_S = 1.0
-"""A shorter wait is told of only by what it ends with."""
+"""A shorter wait is not logged."""
 
 Result = TypeVar("Result")
 
@@ -44,10 +44,10 @@ class LongWait:
         how_long = "ever" if left is None else f"another {left:.1f} s"
         _farwrite.log_warning(f"still waiting, for {how_long}: {cause}")
 
-    def call(self, wait: Callable[[float | None], Result]) -> Result:
+    def call(self, wait: Callable[[float | None], Result], cause: str = "") -> Result:
         """Return ``wait(seconds)``, which loses nothing when it is made again, and tell meanwhile.
 
-        Its `DeadlineExceeded` says what it waits for.
+        Its `DeadlineExceeded` says what it waits for, and `cause` what that is for the user.
         """
         if self._is_short():
             return wait(self.left())
@@ -56,7 +56,7 @@ class LongWait:
         except DeadlineExceeded as late:
             if self.left() == 0:
                 raise
-            self.tell(late)
+            self.tell(f"{cause} ({late})" if cause else late)
         return wait(self.left())
 
     async def call_async(self, wait: Callable[[float | None], Awaitable[Result]]) -> Result:

@@ -244,9 +244,9 @@ Result<ClientState::ReceivedReply> ClientState::await(
       shared->changed.notify_one();
     });
   };
-  drive(send, [&] { return shared->come.load(); }, deadline);
+  const auto come = [&] { return shared->come.load(); };
+  drive(send, come, deadline);
   core::Lock lock(shared->mutex);
-  const auto come = [&]() FW_REQUIRES(shared->mutex) { return shared->answer.has_value(); };
   if (!core::Interrupt::wait(shared->changed, shared->mutex, deadline, come)) {
     lock.unlock();
     if (forget(id, std::move(late))) {

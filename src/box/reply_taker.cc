@@ -27,7 +27,7 @@ void ReplyTaker::drive(const std::function<void()>& post, const std::function<bo
   const core::Counted waiting(waiting_);
   // Handlers of signals, which run here, may call the client as well.
   const bool interrupted = core::Interrupt::ends_wait();
-  const DriversTurn drive(*this, interrupted ? [] { return false; } : alone);
+  const DriversTurn drive(*this, [&] { return !interrupted && alone(); });
   {
     const core::Inside inside(this);
     if (drive) {

@@ -9,7 +9,7 @@
 
 namespace farwrite::core {
 
-// A shorter wait is told of only by what it ends with.
+// A shorter wait is not logged.
 inline constexpr std::chrono::nanoseconds kLongWait = std::chrono::seconds(1);
 
 // "1.5 s"

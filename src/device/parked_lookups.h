@@ -17,8 +17,8 @@ class ParkedLookups {
   bool park(const LookupMessage& lookup);
   // Lets go of those that `answer` answers.
   void answer(const std::function<bool(const LookupMessage&)>& answer);
-  // The time that is left of those that end before long, each once: who expects them to expire then
-  // calls take_expired(). The rest are asked for again later.
+  // The time left to those that end within a second, each once: for a timer that then calls
+  // take_expired(). Called again within a second for the others.
   std::vector<std::chrono::nanoseconds> take_last_stretches();
   // Lets go of those that have waited long enough.
   std::vector<LookupMessage> take_expired();

@@ -82,10 +82,9 @@ PostOutcome post_message(const Link& channel, const PythonBuffer& buffer, std::u
 }
 
 // Raises what comes of memory that was opened on another channel.
-Completion refused(Completion completion) {
+Completion refused(const Completion& completion) {
   raise_if_error(completion.wait(std::chrono::nanoseconds(0)));
-  raise_if_error(Status(StatusCode::kInternal, "memory of another channel was not refused"));
-  return completion;
+  raise(Status(StatusCode::kInternal, "memory of another channel was not refused"));
 }
 Completion refused_write(Link& channel, const Remote& target) {
   return refused(channel->write(ByteView(), *target));

@@ -14,7 +14,7 @@
 namespace farwrite::box {
 namespace {
 
-// The far end answers each notification with one of its own tag, as a server would.
+// The far end answers each notification with one of the same tag, as a server would.
 class ReplyTakers : public ConformancePair {
  protected:
   void SetUp() override {
@@ -89,6 +89,7 @@ TEST_P(ReplyTakers, ThePollerTakesWhatComesToAnIdleClient) {
 }
 
 TEST_P(ReplyTakers, AThreadThatWaitsGivesWayToAnother) {
+  drive_at_last();
   std::atomic<bool> over = false;
   std::atomic<bool> waits = false;
   std::thread first([&] {
@@ -105,6 +106,7 @@ TEST_P(ReplyTakers, AThreadThatWaitsGivesWayToAnother) {
 }
 
 TEST_P(ReplyTakers, AThreadThatSleepsHearsThatItsWaitIsOver) {
+  drive_at_last();
   std::atomic<bool> over = false;
   std::thread waits([&] {
     taker_->drive([] {}, [&] { return over.load(); }, [] { return true; },
@@ -147,9 +149,11 @@ TEST_P(ReplyTakers, AThreadThatIsInterruptedLeavesTheAnswerToThePoller) {
                 core::Deadline::after(kHang));
   core::Interrupt::set(nullptr, nullptr);
   EXPECT_TRUE(eventually([&] { return is_taken(1); }));
+  EXPECT_FALSE(is_taken_here(1));
 }
 
 TEST_P(ReplyTakers, TheEndOfTheChannelEndsADrive) {
+  drive_at_last();
   std::thread waits([&] {
     taker_->drive([] {}, [] { return false; }, [] { return true; },
                   core::Deadline::after(std::chrono::hours(1)));

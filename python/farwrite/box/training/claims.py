@@ -100,7 +100,11 @@ class Workers:
                 self._mark = client.attach(mark, 0)
                 self._preparing = False
                 try:
-                    wait.call(self._prepared)
+                    wait.call(
+                        lambda left: self._mark.wait(1, left),
+                        f"{operation}: the worker that started first has not set '{mark}', as it"
+                        " does once the weights are prepared; look whether it lives",
+                    )
                     return
                 except DeadlineExceeded:
                     self._mark.detach()  # not free: the first worker may live
@@ -109,15 +113,6 @@ class Workers:
                         f" within {timeout} s; if it lives, let it go on or end it, with which"
                         f" '{mark}' goes, and start this worker again"
                     ) from None
-
-    def _prepared(self, seconds: float | None) -> None:
-        try:
-            self._mark.wait(1, seconds)
-        except DeadlineExceeded as late:
-            raise DeadlineExceeded(
-                f"{self._operation}: the worker that started first has not set '{self._mark.name}',"
-                f" as it does once the weights are prepared; look whether it lives ({late})"
-            ) from None
 
     @property
     def preparing(self) -> bool:

@@ -155,7 +155,11 @@ class Members:
             If the root did not gather all members in time.
         """
         try:
-            LongWait(self._timeout).call(self._wait_for_root)
+            LongWait(self._timeout).call(
+                lambda left: self._claim.wait(1, left),
+                f"BoxGroup: member {self._rank} waits for the {self._size} members of"
+                f" '{self._name}' to start; check that all are alive",
+            )
         except DeadlineExceeded:
             raise DeadlineExceeded(
                 f"BoxGroup: member {self._rank} waited {self._timeout} s for the {self._size}"
@@ -165,15 +169,6 @@ class Members:
         generation = self._read_letter()
         assert generation is not None
         return generation
-
-    def _wait_for_root(self, seconds: float | None) -> None:
-        try:
-            self._claim.wait(1, seconds)
-        except DeadlineExceeded as late:
-            raise DeadlineExceeded(
-                f"BoxGroup: member {self._rank} waits for the {self._size} members of"
-                f" '{self._name}' to start; check that all are alive ({late})"
-            ) from None
 
     # --- Every member.
 
