@@ -178,8 +178,11 @@ class Segment {
   /// kResourceExhausted if other leases take every buffer for longer than ClientOptions::timeout.
   Result<ReadResult> read(MutableByteView out, std::uint64_t offset = 0,
                           const ReadOptions& options = {}) const;
-  /// Posts one change. The server applies the changes of one client in the order of posting.
-  Update post(const Change& change) const;
+  /// Posts one change. The server applies the changes of one client in the order of posting. With a
+  /// `wait`, returns when the change is done or that time has passed, which is faster than
+  /// Completion::wait(): this thread takes the server's answer itself.
+  Update post(const Change& change,
+              std::chrono::nanoseconds wait = std::chrono::nanoseconds(0)) const;
   /// Waits until the version is at least `version`, and returns what the segment has then. With an
   /// `epoch`, that of the contents which the caller has, another epoch ends the wait as well.
   Result<VersionId> wait(std::uint64_t version, std::chrono::nanoseconds timeout = kForever,
@@ -256,10 +259,10 @@ inline Result<ReadResult> Segment::read(MutableByteView out, std::uint64_t offse
   return result;
 }
 
-inline Update Segment::post(const Change& change) const {
+inline Update Segment::post(const Change& change, std::chrono::nanoseconds wait) const {
   const fw_change c = internal::to_change(change);
   fw_completion* posted = nullptr;
-  fw_status* const refused = fw_segment_post(handle(), &c, &posted);
+  fw_status* const refused = fw_segment_post(handle(), &c, internal::to_ns(wait), &posted);
   Completion done = Completion::adopt(refused, posted);
   if (done.handle() == nullptr) return {std::move(done), std::make_shared<std::uint64_t>(0)};
   // The library writes the number before it ends the change, and keeps it as long as the handle.

@@ -253,7 +253,10 @@ FW_API fw_status* fw_segment_read(const fw_segment* segment, uint64_t offset, vo
                                   fw_read_result* result);
 /// Posts one change. The server applies the changes of one client in the order of posting. The
 /// completion is never NULL on success; see fw_segment_changed().
-FW_API fw_status* fw_segment_post(fw_segment* segment, const fw_change* change,
+/// @param wait_ns how long to wait for the change: as fw_completion_wait(), and sooner back, since
+///     this thread takes the server's answer itself. 0: not at all. A change that takes longer goes
+///     on, and its completion is not done.
+FW_API fw_status* fw_segment_post(fw_segment* segment, const fw_change* change, uint64_t wait_ns,
                                   fw_completion** completion);
 /// Where the segment's version after a change is written before the change ends well. Valid as long
 /// as the handle. NULL for other operations.

@@ -58,7 +58,7 @@ class Segment {
 
   Result<ReadResult> read(MutableByteView out, std::uint64_t offset = 0,
                           const ReadOptions& options = {}) const;
-  Update post(const Change& change) const;
+  Update post(const Change& change, std::chrono::nanoseconds wait = {}) const;
   Result<VersionId> wait(std::uint64_t version, std::chrono::nanoseconds timeout = kForever,
                          std::uint64_t epoch = 0) const;
   std::uint64_t on_version(std::uint64_t version,
@@ -73,6 +73,8 @@ class Segment {
   Status free();
 
  private:
+  Update begin(const Change& change) const;
+
   std::shared_ptr<SegmentState> state_;
 };
 

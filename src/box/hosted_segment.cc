@@ -395,6 +395,8 @@ Result<HostedSegment::ChangeResult> HostedSegment::apply(const ChangeFields& ask
       result.copied = found->pinned && !(whole && overwrites);
       result.id = end_change(found->row, change.new_epoch);
     }
+    result.row = buffers_.current();
+    result.buffer = buffer_number(result.row);
   }
   result.length = change.length;
   call_waiters(result.id);

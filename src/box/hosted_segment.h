@@ -84,9 +84,11 @@ class HostedSegment : public std::enable_shared_from_this<HostedSegment> {
     std::shared_ptr<HostedSegment> y = {};    // of kAxpy
     std::optional<std::uint32_t> draft = {};  // kWrite: x is in this buffer already
   };
-  // How a change was made, for the server's counters.
+  // What a change led to, and how it was made, for the server's counters.
   struct ChangeResult {
     VersionId id = {};
+    std::uint32_t row = 0;  // the current one
+    std::uint64_t buffer = 0;
     std::uint64_t length = 0;
     bool switched = false;  // into another buffer
     bool copied = false;    // the old bytes first, because they were pinned

@@ -180,8 +180,9 @@ void Request::fields(Wire& wire) {
 
 template <typename Wire>
 void Reply::fields(Wire& wire) {
-  wire(id, key, IdField{version}, number, buffer, attaches, core::status(status, kMaxStatusBytes),
-       core::sized(body, kInlineBytes));
+  wire(id, key, IdField{version}, number, buffer, row, attaches,
+       core::status(status, kMaxStatusBytes), core::sized(body, kInlineBytes));
+  wire.require(row < kMaxBuffers, "its row does not exist");
 }
 
 std::vector<std::byte> Request::encode() const { return core::to_bytes(*this); }

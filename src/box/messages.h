@@ -97,7 +97,8 @@ struct Reply {
   std::uint64_t key = 0;
   VersionId version = {};
   std::uint64_t number = 0;  // of a lease
-  std::uint64_t buffer = 0;  // that was opened, and is lent
+  std::uint64_t buffer = 0;  // that was opened, and is lent; of a change: the current one
+  std::uint32_t row = 0;     // of a change: that buffer's
   bool attaches = false;     // the client has attached the segment once more
   // Encoded SegmentInfos (attach, list), unless they were lent. With those of an attached segment,
   // its state is lent.

@@ -8,6 +8,7 @@
 #include "box/segment_state.h"
 #include "core/completion_state.h"
 #include "core/deadline.h"
+#include "core/interrupt.h"
 #include "farwrite/internal/late.h"
 #include "memory/copy.h"
 
@@ -51,7 +52,22 @@ Result<ReadResult> Segment::read(MutableByteView out, std::uint64_t offset,
   return SegmentReader(*state_, deadline, options.owner).read(out, offset, options.consistency);
 }
 
-Update Segment::post(const Change& change) const {
+Update Segment::post(const Change& change, std::chrono::nanoseconds wait) const {
+  if (wait <= std::chrono::nanoseconds(0)) return begin(change);
+  const std::shared_ptr<ClientState>& client = state_->client();
+  Update update = {.done = Completion(client->check_wait()),
+                   .version = std::make_shared<std::uint64_t>(0)};
+  if (!update.done.wait().ok()) return update;
+  const core::Deadline deadline = core::Deadline::after(wait);
+  // Nothing of the program hangs on it as long as only this thread has it.
+  client->drive([&] { update = begin(change); }, [&] { return update.done.done(); }, deadline);
+  while (!update.done.done() && !deadline.expired() && !core::Interrupt::ends_wait()) {
+    static_cast<void>(update.done.wait(deadline.earlier(core::Interrupt::turn()).remaining()));
+  }
+  return update;
+}
+
+Update Segment::begin(const Change& change) const {
   const auto version = std::make_shared<std::uint64_t>(0);
   const auto failed = [&](Status status) {
     return Update{.done = Completion(std::move(status)), .version = version};
@@ -71,9 +87,17 @@ Update Segment::post(const Change& change) const {
   const std::shared_ptr<ClientState>& client = state_->client();
   const auto state = std::make_shared<core::CompletionState>();
   state->belongs_to(client.get(), "change a segment", client->channel().peer_name());
-  const auto answered = [state, version](Result<ClientState::ReceivedReply> answer) {
+  const auto answered = [state, version,
+                         weak = std::weak_ptr(state_)](Result<ClientState::ReceivedReply> answer) {
     Status status = answer.ok() ? answer->reply.status : answer.status();
-    if (status.ok()) *version = answer->reply.version.version;
+    if (status.ok()) {
+      const Reply& reply = answer->reply;
+      *version = reply.version.version;
+      // A reader that begins there finds the change without another round trip.
+      if (const auto segment = weak.lock()) {
+        segment->set_last_row({.index = reply.row, .number = reply.buffer});
+      }
+    }
     state->finish(std::move(status));
   };
   client->counters().changes.fetch_add(1, std::memory_order_relaxed);

@@ -85,7 +85,8 @@ class SegmentState : public std::enable_shared_from_this<SegmentState> {
   Result<BufferRow> current_row(const core::Deadline& deadline = kNone) const;
   // The same in words that were read from the beginning of the state on, kHeadBytes of them.
   Result<BufferRow> current_row_in(const std::uint64_t* head) const;
-  // The row that was current when a reader of this client looked last. Its number is 0 if none has.
+  // The row that was current when this client looked last, or after its last change. Its number is
+  // 0 if there was none.
   BufferRow last_row() const;
   void set_last_row(const BufferRow& row);
   // The row of that index, as it is now.

@@ -242,7 +242,11 @@ void Session::change(ReceivedRequest& received) {
   received.piece.reset();
   if (!result.ok()) return refuse(request.id, result.status());
   server_.count(result.value());
-  reply({.id = request.id, .key = request.key, .version = result->id});
+  reply({.id = request.id,
+         .key = request.key,
+         .version = result->id,
+         .buffer = result->buffer,
+         .row = result->row});
 }
 
 void Session::wait_version(const Request& request) {

@@ -136,7 +136,7 @@ fw_status* fw_segment_read(const fw_segment* segment, uint64_t offset, void* des
   return nullptr;
 }
 
-fw_status* fw_segment_post(fw_segment* segment, const fw_change* change,
+fw_status* fw_segment_post(fw_segment* segment, const fw_change* change, uint64_t wait_ns,
                            fw_completion** completion) {
   constexpr const char* kOperation = "change a segment";
   if (fw_status* const refused = refuse_null(kOperation, {{"segment", segment != nullptr},
@@ -172,7 +172,8 @@ fw_status* fw_segment_post(fw_segment* segment, const fw_change* change,
                              .x_offset = c.x_offset,
                              .y_key = c.y_key,
                              .y_offset = c.y_offset,
-                             .new_epoch = c.new_epoch != 0});
+                             .new_epoch = c.new_epoch != 0},
+                            to_duration(wait_ns));
   if (update.done.settled()) {
     Status status = update.done.wait();
     if (!status.ok()) return to_c(std::move(status));

@@ -88,7 +88,7 @@ box::Update post_update(Segment& self, box::Operation operation, std::uint64_t o
                         std::optional<std::uint64_t> length, BoxNumber factor,
                         std::optional<nb::object> memory, std::uint64_t x_key,
                         std::uint64_t x_offset, std::uint64_t y_key, std::uint64_t y_offset,
-                        bool new_epoch) {
+                        bool new_epoch, std::optional<double> wait) {
   box::Change change;
   change.operation = operation;
   change.offset = offset;
@@ -99,12 +99,22 @@ box::Update post_update(Segment& self, box::Operation operation, std::uint64_t o
   change.y_key = y_key;
   change.y_offset = y_offset;
   change.new_epoch = new_epoch;
-  if (!memory.has_value()) return without_gil([&] { return self->post(change); });
-  PythonBuffer buffer = PythonBuffer::readable(*memory);
-  change.memory = buffer.bytes();
-  box::Update update = without_gil([&] { return self->post(change); });
-  update.done = keep(std::move(update.done), buffer);
-  return update;
+  const std::chrono::nanoseconds limit = to_timeout(wait, "wait");
+  std::optional<SharedBuffer> owner;
+  if (memory.has_value()) {
+    PythonBuffer buffer = PythonBuffer::readable(*memory);
+    change.memory = buffer.bytes();
+    owner.emplace(buffer);
+  }
+  const auto post = [&, segment = *self] {
+    box::Update update = segment.post(change, limit);
+    // A signal may end this call with an exception, and then nothing else keeps the memory.
+    if (owner.has_value() && !update.done.settled()) {
+      update.done.on_settled([kept = *owner](const Status&) {});
+    }
+    return update;
+  };
+  return limit.count() > 0 ? wait_watched(post) : without_gil(post);
 }
 
 IdTuple wait_for_version(Segment& self, std::uint64_t version, std::uint64_t epoch,
@@ -201,7 +211,7 @@ void bind_box_segment(nb::module_& module) {
            nb::arg("min_version"), nb::arg("epoch"), nb::arg("timeout").none())
       .def("post", &post_update, nb::arg("operation"), nb::arg("offset"), nb::arg("length").none(),
            nb::arg("factor"), nb::arg("memory").none(), nb::arg("x_key"), nb::arg("x_offset"),
-           nb::arg("y_key"), nb::arg("y_offset"), nb::arg("new_epoch"))
+           nb::arg("y_key"), nb::arg("y_offset"), nb::arg("new_epoch"), nb::arg("wait").none())
       .def("wait", &wait_for_version, nb::arg("version"), nb::arg("epoch"),
            nb::arg("timeout").none())
       .def("on_version", &on_version, nb::arg("version"), nb::arg("epoch"), nb::arg("function"),

@@ -18,6 +18,7 @@ using BoxThreads = BoxConformance;
 TEST_P(BoxThreads, AThreadThatWaitsRunsNoCallbackOfAnother) {
   const Client client = connect();
   const Segment segment = create(client, vector_spec("weights", kThreadElements));
+  const Segment other = create(client, vector_spec("other", kThreadElements));
   std::atomic<bool> stop = false;
   std::thread waiting([&] {
     for (int i = 0; !stop; ++i) {
@@ -25,6 +26,7 @@ TEST_P(BoxThreads, AThreadThatWaitsRunsNoCallbackOfAnother) {
       EXPECT_OK(client.list());
       (void)read(segment);
       EXPECT_OK(segment.lease(kHang));
+      EXPECT_OK(other.post(change_of(Operation::kFill, 1.0), kHang).done.wait({}));
     }
   });
   const std::thread::id waiter = waiting.get_id();
@@ -45,6 +47,47 @@ TEST_P(BoxThreads, AThreadThatWaitsRunsNoCallbackOfAnother) {
   }
   stop = true;
   waiting.join();
+}
+
+TEST_P(BoxThreads, AChangeThatWaitsIsDoneWhenItReturns) {
+  const Client client = connect();
+  const Segment small = create(client, vector_spec("small", 4));
+  const Segment large = create(client, vector_spec("large", std::uint64_t{1} << 20));
+  for (std::uint64_t i = 1; i <= 50; ++i) {
+    for (const Segment& segment : {small, large}) {
+      const std::vector<float> values(segment.info().bytes / sizeof(float), static_cast<float>(i));
+      Change whole;
+      whole.memory = view(values);
+      const Update update = segment.post(whole, kHang);
+      ASSERT_TRUE(update.done.settled());
+      ASSERT_OK(update.done.wait({}));
+      ASSERT_EQ(*update.version, i);
+      ASSERT_TRUE(all_are(static_cast<float>(i), read(segment)));
+    }
+  }
+  // One that the server refuses, and one for which there is no time.
+  Change unknown = change_of(Operation::kAccumulate);
+  unknown.x_key = 12345;
+  const Update refused = small.post(unknown, kHang);
+  ASSERT_TRUE(refused.done.done());
+  EXPECT_CODE(kNotFound, refused.done.wait({}));
+  const Update hasty = small.post(change_of(Operation::kFill, 7.0), std::chrono::nanoseconds(1));
+  EXPECT_OK(hasty.done.wait(kHang));
+  EXPECT_TRUE(all_are(7.0F, read(small)));
+}
+
+TEST_P(BoxThreads, ACallbackCannotWaitForItsChange) {
+  const Client client = connect();
+  const Segment segment = create(client, vector_spec("weights", kThreadElements));
+  std::atomic<bool> called = false;
+  segment.on_version(1, [&](const Result<VersionId>&) {
+    const Update update = segment.post(change_of(Operation::kFill, 2.0), kHang);
+    EXPECT_CODE(kFailedPrecondition, update.done.wait({}));
+    called = true;
+  });
+  EXPECT_EQ(apply(segment, change_of(Operation::kFill, 1.0)), 1);
+  ASSERT_TRUE(eventually([&] { return called.load(); }));
+  EXPECT_TRUE(all_are(1.0F, read(segment)));
 }
 
 TEST_P(BoxThreads, AnIdleClientLetsGoOfFreedSegments) {

@@ -10,7 +10,7 @@ void never_told(void*, const fw_status*, const fw_version_id*) {
 void never_listed(void*, const fw_segment_info*) { ADD_FAILURE() << "on_info of a refused call"; }
 
 fw_status* post_null(fw_segment* segment, const fw_change* change) {
-  return fw_segment_post(segment, change, Unwritten<fw_completion>());
+  return fw_segment_post(segment, change, 0, Unwritten<fw_completion>());
 }
 
 }  // namespace
@@ -85,7 +85,7 @@ NullCalls null_box_calls() {
               {"fw_segment_post", [=] { return post_null(segment, &without_memory); }},
               {"fw_segment_post", [=] { return post_null(segment, &change); }},
               {"fw_segment_post", [=] { return post_null(segment, &unknown); }},
-              {"fw_segment_post", [=] { return fw_segment_post(segment, &change, nullptr); }},
+              {"fw_segment_post", [=] { return fw_segment_post(segment, &change, 0, nullptr); }},
               {"fw_segment_wait", [] { return fw_segment_wait(nullptr, 1, 0, 0, &id); }},
               {"fw_segment_on_version",
                [] { return fw_segment_on_version(nullptr, 1, 0, never_told, nullptr, &number); }},

@@ -87,7 +87,7 @@ std::vector<Row> c_segment_rows() {
              change.struct_size = sizeof(change);
              change.operation = FW_FILL;
              return w.answer("fw_segment_post").follow([&](fw_completion** end) {
-               return fw_segment_post(&segment, &change, end);
+               return fw_segment_post(&segment, &change, 0, end);
              });
            }),
       fact("fw_segment_changed",

@@ -285,7 +285,7 @@ std::vector<Row> box_rows() {
       peer("Segment::read",
            [](W& w) { return w.segment.read(MutableByteView(out[0], 32), 0, short_read()); },
            {{"stopped", kOneSided}}),
-      peer("Segment::post", [](W& w) { return w.segment.post(fill()).done; }),
+      peer("Segment::post", [](W& w) { return w.segment.post(fill(), limit()).done; }),
       fact("Segment::check_wait", [](W& w) { return w.segment.check_wait(); }),
       peer("Segment::wait", [](W& w) { return w.segment.wait(99, limit()); }, {{"none", kLate}}),
       peer("Segment::on_version",

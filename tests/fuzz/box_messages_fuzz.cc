@@ -113,6 +113,7 @@ Seeds seeds() {
   leased.version = {.epoch = 8, .version = 5};
   leased.number = 1;
   leased.buffer = 2;
+  leased.row = 1;
   leased.attaches = true;
   SegmentInfo info;
   info.spec = matrix();

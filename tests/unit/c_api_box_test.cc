@@ -77,7 +77,7 @@ class CAbiBox : public testing::TestWithParam<const char*> {
   static std::uint64_t apply(fw_segment* segment, fw_change change, const char* expected = "kOk") {
     change.struct_size = sizeof(change);
     fw_completion* completion = nullptr;
-    fw_status* const posted = fw_segment_post(segment, &change, &completion);
+    fw_status* const posted = fw_segment_post(segment, &change, 0, &completion);
     const bool has_begun = posted == nullptr;
     std::string outcome = code(posted);
     if (has_begun) outcome = code(fw_completion_wait(completion, kHang));

@@ -19,7 +19,7 @@ from farwrite.box.event import Event
 from farwrite.box.lease import Lease
 from farwrite.box.local import add_scaled
 from farwrite.box.publisher import Publisher
-from farwrite.box.segment import Posted, Segment, SegmentInfo
+from farwrite.box.segment import Segment, SegmentInfo
 from farwrite.box.server import Server, serve
 from farwrite.box.stats import ClientStats, ServerStats
 from farwrite.box.subscriber import Model, PublisherState, Subscriber

@@ -46,7 +46,9 @@ class Changes(
     @abc.abstractmethod
     def _segment(self) -> Segment: ...
 
-    _waits = True
+    @abc.abstractmethod
+    def _wait(self) -> float | None:
+        """How long a change waits for its end, in seconds."""
 
     @abc.abstractmethod
     def _outcome(self, update: Update) -> Outcome: ...
@@ -312,12 +314,33 @@ class Changes(
         new_epoch: bool = False,
     ) -> Outcome:
         target = self._segment()
-        if self._waits:
-            target.native.check_wait()  # before it, so that an error means no change
         native = target.native.post(
-            code, offset, length, factor, memory, x_key, x_offset, y_key, y_offset, new_epoch
-        )
+            code, offset, length, factor, memory, x_key, x_offset, y_key, y_offset, new_epoch,
+            self._wait(),
+        )  # fmt: skip
         return self._outcome(Update(native, target))
+
+
+class Posted(Changes[Update]):
+    """The changes of a segment without the wait. `Segment.post` creates it.
+
+    The constructor is internal.
+    """
+
+    def __init__(self, segment: Segment) -> None:
+        self._target = segment
+
+    def _segment(self) -> Segment:
+        return self._target
+
+    def _wait(self) -> float:
+        return 0.0
+
+    def _outcome(self, update: Update) -> Update:
+        return update
+
+    def __repr__(self) -> str:
+        return f"<changes of {self._target!r}, posted>"
 
 
 def offset_of(

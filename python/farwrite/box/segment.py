@@ -13,7 +13,7 @@ from farwrite import _farwrite
 from farwrite.arguments import choice, function, seconds, whole_number
 from farwrite.box.beside import in_thread
 from farwrite.box.cached import Cached
-from farwrite.box.changes import Changes, offset_of, range_of
+from farwrite.box.changes import Changes, Posted, offset_of, range_of
 from farwrite.box.element import Elements, Layout, destination_of, parse_layout
 from farwrite.box.lease import Lease
 from farwrite.box.update import Update
@@ -449,9 +449,12 @@ class Segment(Changes[int]):
     def _segment(self) -> Segment:
         return self
 
+    def _wait(self) -> float | None:
+        return self._client.timeout
+
     def _outcome(self, update: Update) -> int:
         try:
-            return update.wait(self._client.timeout)
+            return update.wait(0)
         except DeadlineExceeded:
             raise DeadlineExceeded(
                 f"change {self.place}: the box has not answered within {self._client.timeout} s,"
@@ -469,27 +472,6 @@ class Segment(Changes[int]):
 
     def _state(self) -> str:
         return self._ended
-
-
-class Posted(Changes[Update]):
-    """The changes of a segment without the wait. `Segment.post` creates it.
-
-    The constructor is internal.
-    """
-
-    _waits = False
-
-    def __init__(self, segment: Segment) -> None:
-        self._target = segment
-
-    def _segment(self) -> Segment:
-        return self._target
-
-    def _outcome(self, update: Update) -> Update:
-        return update
-
-    def __repr__(self) -> str:
-        return f"<changes of {self._target!r}, posted>"
 
 
 def _version(operation: str, version: SupportsIndex) -> int:

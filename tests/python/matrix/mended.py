@@ -102,8 +102,8 @@ MENDED = (
     # --- A wait without limit.
     Mended(
         "change-of-a-stopped-box-waits-for-ever", "a9c6f8b", "python/farwrite/box/segment.py",
-        "            return update.wait(self._client.timeout)\n",
-        "            return update.wait()\n",
+        "    def _wait(self) -> float | None:\n        return self._client.timeout\n",
+        "    def _wait(self) -> float | None:\n        return None\n",
         ("program.py shm stopped Segment.write",),
     ),
     Mended(
