@@ -146,8 +146,9 @@ struct DeviceOptions {
   /// Lanes (queue pairs) per peer, spread over the pollers round-robin. A channel uses the smaller
   /// number of its two sides.
   std::uint32_t lanes = 1;
-  /// How long a waiting thread polls before it blocks.
-  std::chrono::nanoseconds spin = std::chrono::microseconds(20);
+  /// How long a waiting thread polls before it blocks. It offers its processor to other threads
+  /// meanwhile, and blocks at once where threads that compute share it.
+  std::chrono::nanoseconds spin = std::chrono::microseconds(50);
 
   /// Memory that peers may read or alias, in bytes, all peers together. The total is taken in steps
   /// of kMinMemoryLimit.

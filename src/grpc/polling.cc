@@ -1,7 +1,5 @@
 #include "grpc/polling.h"
 
-#include <chrono>
-
 #include "core/cpu_relax.h"
 #include "grpc/hub.h"
 
@@ -10,7 +8,6 @@ namespace {
 
 // gRPC's poller sees to sockets and timers: a queue's thread that always finds something lets it.
 constexpr int kMostInARow = 64;
-constexpr int kLooks = 16;  // between two looks at the clock
 
 // What this thread has done.
 struct Own {
@@ -41,14 +38,9 @@ bool Polling::begins(const void* queue) {
 
 bool Polling::look_for_queue(ThreadWork& work) {
   hub_.disarm();
-  const auto end = std::chrono::steady_clock::now() + hub_.settings().spin;
-  bool found = false;
-  do {
-    for (int count = 0; count < kLooks && !found; ++count) {
-      found = look(work);
-      if (!found) core::cpu_relax();
-    }
-  } while (!found && std::chrono::steady_clock::now() < end);
+  core::SpinBudget budget(hub_.settings().spin);
+  bool found = look(work);
+  while (!found && budget.spin()) found = look(work);
   work.run();
   // Before the descriptors are armed: a thread that leaves this to us relies on it.
   looking_.store(false);
