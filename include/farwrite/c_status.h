@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 /// The version of this ABI. Every change except an added function raises it.
-#define FW_ABI_VERSION 7
+#define FW_ABI_VERSION 8
 #define FW_NAME_BYTES 320          ///< a host:port with its terminating zero
 #define FW_FOREVER (~UINT64_C(0))  ///< a timeout that never passes
 

@@ -82,6 +82,7 @@ class ClientState : public std::enable_shared_from_this<ClientState> {
   // (ReplyTaker::drive()).
   void drive(const std::function<void()>& post, const std::function<bool()>& over,
              core::Deadline deadline);
+  std::uint64_t drives() const { return taker_->drives(); }
   // Nothing waits any more for a read whose end may call the program.
   void give_up(const Completion& read) { taker_->make_way_until_settled(read); }
   // Ends a request here and at the server. No effect if it has its answer.

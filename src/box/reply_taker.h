@@ -35,6 +35,8 @@ class ReplyTaker : public std::enable_shared_from_this<ReplyTaker> {
   // `alone`: whether no other answer is awaited than what `post` asks for.
   void drive(const std::function<void()>& post, const std::function<bool()>& over,
              const std::function<bool()>& alone, core::Deadline deadline);
+  // How often a thread has taken the messages itself.
+  std::uint64_t drives() const { return drives_.load(); }
   // Whether this thread is in drive(), and waits for the answer to what it posts.
   bool waits_here() const { return core::Inside::is(this); }
   // The poller takes the messages for a while.

@@ -115,8 +115,8 @@ Result<std::string> read_token(const std::string& path) {
   const std::string held = size > kMostBytes ? "more than 4096" : std::to_string(token.size());
   return failed(StatusCode::kFailedPrecondition, path,
                 "holds " + held + " bytes, and a token has 32 to 4096",
-                "delete the file, so that the next device creates it again; or write a token into "
-                "it: openssl rand -hex 32");
+                "write a token into it (openssl rand -hex 32), or delete it: a device makes a new "
+                "one, --token-file does not");
 }
 
 Status check_path(const std::string& path) {

@@ -150,6 +150,10 @@ void ChannelState::on_peer_dead(const Status& reason) {
   }
 }
 
+Status ChannelState::reason_of_end(const Status& death) const {
+  return life_.left_in_good_order() ? unusable(core::kUseTheChannel) : death;
+}
+
 void ChannelState::end_leases_of_the_dead() {
   if (!life_.peer_gone() || life_.readers_gone()) return;
   if (leases_.held() > 0) {

@@ -159,6 +159,7 @@ class ChannelState final : public fabric::LinkObserver,
 
   // fabric::LinkObserver.
   void on_peer_dead(const Status& reason) override;
+  Status reason_of_end(const Status& death) const override;
   void on_link_error(const Status& reason) override;
   void on_revoked() override;
   bool may_read(std::uint64_t key, std::uint64_t offset, std::uint64_t length) override;

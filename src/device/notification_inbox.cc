@@ -192,7 +192,7 @@ Status NotificationInbox::take_driving(LaneDriver& driver, core::Deadline deadli
       driver.poll_lanes(&next);
       if (next.has_value() || (next = try_take()).has_value() || over()) return Status();
       if (spins && !budget.has_value()) budget.emplace(std::min(spin, deadline.remaining()));
-    } while (budget.has_value() && budget->spin());
+    } while (budget.has_value() && budget->spin() && driver.ended().ok() && !has_handler());
     // Asked before the look that ends it, so nothing that came before the end is lost.
     if (last_look) return driver.ended();
     if (!driver.ended().ok()) {

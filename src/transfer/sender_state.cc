@@ -125,16 +125,20 @@ Status SenderState::claim(core::Deadline deadline) {
     return late(kOpenSender, "the peer has opened no receiver named \"" + name_ + "\" in time",
                 "wait longer, or check that both sides use the same name");
   };
-  const core::Deadline quiet = core::Deadline::after(core::kLongWait);
-  Status waited = port_->wait(channel_, edge_is_open, deadline.earlier(quiet));
-  if (waited.code() == StatusCode::kDeadlineExceeded && quiet.expired() && !deadline.expired()) {
-    core::tell_long_wait("still waiting, for ", deadline, unclaimed().message());
-    waited = port_->wait(channel_, edge_is_open, deadline);
-  }
-  if (waited.code() == StatusCode::kDeadlineExceeded) return unclaimed();
-  FARWRITE_RETURN_IF_ERROR(waited);
+  FARWRITE_RETURN_IF_ERROR(wait_and_tell(edge_is_open, deadline, unclaimed));
   key_ = key_of(edge_->record.edge);
   return Status();
+}
+
+Status SenderState::wait_and_tell(const std::function<bool()>& arrived, core::Deadline deadline,
+                                  const std::function<Status()>& late) {
+  const core::Deadline quiet = core::Deadline::after(core::kLongWait);
+  Status waited = port_->wait(channel_, arrived, deadline.earlier(quiet));
+  if (waited.code() == StatusCode::kDeadlineExceeded && quiet.expired() && !deadline.expired()) {
+    core::tell_long_wait("still waiting, for ", deadline, late().message());
+    waited = port_->wait(channel_, arrived, deadline);
+  }
+  return waited.code() == StatusCode::kDeadlineExceeded ? late() : waited;
 }
 
 Status SenderState::late(std::string_view operation, const std::string& cause,
@@ -443,24 +447,26 @@ Status SenderState::close(std::chrono::nanoseconds timeout) {
     closed = edge_->closed;
     return taken == last || closed;
   };
-  const Status waited = port_->wait(channel_, known, deadline);
-  if (taken == last) return Status();
-  const std::string took = "the receiver of \"" + name_ + "\" took " + std::to_string(taken) +
-                           " of " + std::to_string(last) + " tensors";
-  if (waited.code() == StatusCode::kDeadlineExceeded) {
-    return late(kClose, took + " in time",
+  const auto took = [&] {
+    return "the receiver of \"" + name_ + "\" took " + std::to_string(taken) + " of " +
+           std::to_string(last) + " tensors";
+  };
+  const Status waited = wait_and_tell(known, deadline, [&] {
+    return late(kClose, took() + " in time",
                 "let it receive the others, and call close() again or wait longer");
-  }
+  });
+  if (taken == last) return Status();
+  if (waited.code() == StatusCode::kDeadlineExceeded) return waited;
   {
     const core::Lock sending(sending_);
     all_known_ = true;
   }
   if (closed) {
-    return Status::error(StatusCode::kUnavailable, {kClose}, took + " and closed",
+    return Status::error(StatusCode::kUnavailable, {kClose}, took() + " and closed",
                          "send the others again on another edge, if they are wanted");
   }
   return Status(waited.code(),
-                std::string(kClose) + ": " + took + ", as far as is known: " + waited.message());
+                std::string(kClose) + ": " + took() + ", as far as is known: " + waited.message());
 }
 
 }  // namespace farwrite::transfer

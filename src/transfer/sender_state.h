@@ -40,6 +40,9 @@ class SenderState {
   Status over() const FW_REQUIRES(port_->mutex());
   // kDeadlineExceeded. If the peer is silent, the sentence has that as the cause, and its remedy.
   Status late(std::string_view operation, const std::string& cause, std::string_view remedy) const;
+  // Port::wait(), whose log says what `late` does if it takes long.
+  Status wait_and_tell(const std::function<bool()>& arrived, core::Deadline deadline,
+                       const std::function<Status()>& late);
   // Sends the end mark, once. Returns the number of the last tensor.
   std::uint64_t end_stream(bool abandoned);
 

@@ -163,6 +163,24 @@ TEST_P(ReplyTakers, TheEndOfTheChannelEndsADrive) {
   waits.join();
 }
 
+TEST_P(ReplyTakers, TheEndOfTheChannelEndsADriveThatPolls) {
+  DeviceOptions polls = options();
+  polls.spin = std::chrono::hours(1);
+  Device device = open(polls);
+  ChannelPair pair = connect(device, far_device_);
+  const auto taker = std::make_shared<ReplyTaker>(pair.near, [](const Notification&) {});
+  ASSERT_OK(taker->start());
+  std::atomic<bool> over = false;
+  std::thread waits([&] {
+    taker->drive([] {}, [] { return false; }, [] { return true; },
+                 core::Deadline::after(2 * kHang));
+    over = true;
+  });
+  ASSERT_OK(far_device_.close(kHang));
+  EXPECT_TRUE(eventually([&] { return over.load(); }));
+  waits.join();
+}
+
 TEST_P(ReplyTakers, WhatCameBeforeTheEndOfTheChannelIsTakenBeforeIt) {
   for (int round = 0; round < 20; ++round) {
     ChannelPair pair = connect(near_device_, far_device_);

@@ -1,6 +1,8 @@
 // How a user learns that the peer has gone.
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <thread>
 
 #include "conformance/conformance.h"
 
@@ -44,6 +46,23 @@ TEST_P(Ends, OfOurOwnMakingAreNotTold) {
   ASSERT_OK(near_device_.close(kHang));
   EXPECT_EQ(ends, 0U);
   EXPECT_CODE(kCancelled, near_.on_end([](bool, const Status&) {}));
+}
+
+TEST_P(Ends, OfEitherSideEndTheWaitOfAThreadThatPolls) {
+  DeviceOptions polls = options();
+  polls.spin = std::chrono::hours(1);
+  Device device = open(polls);
+  for (const bool ours : {true, false}) {
+    ChannelPair pair = connect(device, far_device_);
+    std::atomic<bool> over{false};
+    std::thread waits([&] {
+      EXPECT_FALSE(pair.near.wait_notification(2 * kHang).ok());
+      over = true;
+    });
+    ASSERT_OK((ours ? pair.near : pair.far).close(kHang));
+    EXPECT_TRUE(eventually([&] { return over.load(); })) << ours;
+    waits.join();
+  }
 }
 
 FARWRITE_EVERY_FABRIC(Ends);

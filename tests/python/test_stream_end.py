@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -104,6 +105,31 @@ def test_an_exception_in_the_senders_block_is_no_end(fabric_link: Link) -> None:
     assert taken == list(range(SENT))
     with pytest.raises(KeyError):
         fabric_link.peer.result()
+
+
+def _fail_and_exit(state: PeerState, count: int) -> None:
+    with (
+        contextlib.suppress(KeyError),
+        state.device,
+        state.channel,
+        fw.TensorSender(state.channel, "exits", 20) as sender,
+    ):
+        for number in range(count):
+            sender.send(np.full(4096, number))
+        raise KeyError("in the middle")
+    os._exit(0)
+
+
+def test_a_process_that_leaves_in_good_order_is_not_called_dead(fabric_link: Link) -> None:
+    receiver = fw.TensorReceiver(fabric_link.channel, "exits", **STATIC, slots=2)
+    fabric_link.peer.start(_fail_and_exit, SENT)
+    os.waitid(os.P_PID, fabric_link.peer.pid, os.WEXITED | os.WNOWAIT)
+    taken = []
+    # What found no slot is lost with its process.
+    with pytest.raises(fw.Unavailable, match=r"broke off after|abandoned"):
+        for array in receiver:
+            taken.append(int(array[0]))
+    assert taken == list(range(len(taken)))
 
 
 def _send_and_die(state: PeerState, count: int) -> None:

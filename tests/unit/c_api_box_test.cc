@@ -98,6 +98,29 @@ class CAbiBox : public testing::TestWithParam<const char*> {
   fw_box_client* client_ = nullptr;
 };
 
+TEST_P(CAbiBox, AChangeThatWaitsIsDoneWhenThePostReturns) {
+  fw_segment* const segment = create("weights");
+  fw_change change = {};
+  change.struct_size = sizeof(change);
+  change.operation = FW_FILL;
+  change.factor.real = 2.0;
+  for (const std::uint64_t wait : {kHang, FW_FOREVER}) {
+    fw_completion* completion = nullptr;
+    ASSERT_EQ(code(fw_segment_post(segment, &change, wait, &completion)), "kOk");
+    EXPECT_EQ(fw_completion_done(completion), 1);
+    EXPECT_GT(*fw_segment_changed(completion), 0U);
+    fw_completion_free(completion);
+  }
+  EXPECT_EQ(read(segment), std::vector<float>(kElements, 2.0F));
+  // The server's refusal is the call's.
+  change.operation = FW_ACCUMULATE;
+  change.x_key = 12345;
+  fw_completion* completion = nullptr;
+  EXPECT_EQ(code(fw_segment_post(segment, &change, kHang, &completion)), "kNotFound");
+  EXPECT_EQ(completion, nullptr);
+  fw_segment_release(segment);
+}
+
 TEST_P(CAbiBox, ASegmentIsCreatedFoundListedAndFreed) {
   fw_segment* const made = create("weights");
   fw_segment_info info = {};

@@ -7,6 +7,10 @@
 /// plain data in the namespace `farwrite` itself.
 #pragma once
 
+#if !defined(FARWRITE_LIBRARY) && __cplusplus < 201703L
+#error "the C++ interface of Farwrite needs C++17 (-std=c++17); the C interface is farwrite/c_api.h"
+#endif
+
 #include <cstddef>
 
 #if defined(FARWRITE_LIBRARY)

@@ -55,7 +55,7 @@ def serve(
         none yet, because newer ones replace older ones, and it is created if only its last folder
         is missing.
     snapshot_every : float or str
-        Time from one snapshot to the next, in seconds or as "60s". By default only
+        Time from one snapshot to the next, in seconds or as "60s". By default, and with 0, only
         `Server.snapshot` writes them.
     restore : bool
         Start with the newest whole snapshot in `snapshot`. Its segments keep their keys.

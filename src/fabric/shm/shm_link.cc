@@ -136,9 +136,9 @@ void ShmLink::poison(const Status& reason, bool dead) {
 void ShmLink::on_peer_process_gone() {
   if (pidfd_.valid()) loop_.remove_fd(pidfd_.get());
   grants_.peer_died();
-  poison(error(StatusCode::kPeerDead, core::kUseTheChannel, "the peer's process is gone",
-               "restart it and connect again"),
-         /*dead=*/true);
+  const Status death = error(StatusCode::kPeerDead, core::kUseTheChannel,
+                             "the peer's process is gone", "restart it and connect again");
+  poison(observer_->reason_of_end(death), /*dead=*/true);
 }
 
 Status ShmLink::error(StatusCode code, std::string_view operation, std::string_view cause,

@@ -47,8 +47,8 @@ MENDED = (
     ),
     Mended(
         "death-is-said-to-be-a-close", "e67d821", "src/fabric/shm/shm_link.cc",
-        'error(StatusCode::kPeerDead, core::kUseTheChannel, "the peer\'s process is gone"',
-        'error(StatusCode::kUnavailable, core::kUseTheChannel, "the peer\'s process is gone"',
+        "  const Status death = error(StatusCode::kPeerDead,",
+        "  const Status death = error(StatusCode::kUnavailable,",
         ("program.py shm killed Channel.flush", f"{CPP} shm killed Channel::flush"),
     ),
     Mended(
