@@ -1,6 +1,7 @@
 // How a device meets its peers: connect and accept.
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -19,6 +20,8 @@ namespace {
 constexpr std::chrono::nanoseconds kRetryConnect = std::chrono::milliseconds(20);
 // Between two looks for a name: each asks the name service.
 constexpr std::chrono::nanoseconds kLongestNamePause = std::chrono::milliseconds(640);
+// A process that ends takes connections for a moment and answers none of them.
+constexpr std::chrono::nanoseconds kEnding = std::chrono::milliseconds(500);
 constexpr std::chrono::nanoseconds kWorthTelling = std::chrono::milliseconds(100);
 
 // Sleeps until `end`, or until this thread is to wait no more.
@@ -80,6 +83,20 @@ Result<std::shared_ptr<ChannelState>> DeviceState::connect(const Endpoint& peer,
 
 Result<std::shared_ptr<ChannelState>> DeviceState::meet_at(const Endpoint& peer,
                                                            core::Deadline deadline) {
+  std::optional<core::Deadline> ending;  // of a process that listened there
+  while (true) {
+    bool heard = true;
+    auto met = meet_once_at(peer, deadline, heard);
+    if (heard || met.status().code() != StatusCode::kUnavailable) return met;
+    if (!ending.has_value()) ending = core::Deadline::after(kEnding).earlier(deadline);
+    if (ending->remaining() < kRetryConnect || core::Interrupt::ends_wait()) return met;
+    sleep_until(core::Deadline::after(kRetryConnect));
+  }
+}
+
+Result<std::shared_ptr<ChannelState>> DeviceState::meet_once_at(const Endpoint& peer,
+                                                                core::Deadline deadline,
+                                                                bool& heard) {
   auto socket = connect_once_it_listens(peer, deadline);
   if (!socket.ok()) return socket.status();
   const auto self =
@@ -91,7 +108,7 @@ Result<std::shared_ptr<ChannelState>> DeviceState::meet_at(const Endpoint& peer,
   if (!stream.ok()) return stream.status();
   auto handshake = introduce_connecting(
       **stream, self.value(), peer.to_string(),
-      deadline.earlier(core::Deadline::after(options_.handshake_timeout)), channel.get());
+      deadline.earlier(core::Deadline::after(options_.handshake_timeout)), channel.get(), &heard);
   if (!handshake.ok()) return handshake.status();
   const std::string peer_name = describe_peer(handshake->peer.name, peer.to_string());
   return go_live(std::move(channel), *std::move(handshake), peer_name, *std::move(stream));

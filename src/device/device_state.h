@@ -125,6 +125,9 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   bool inside_callback() const;
   // connect(), until the deadline or until this device closes.
   Result<std::shared_ptr<ChannelState>> meet_at(const Endpoint& peer, core::Deadline deadline);
+  // Sets `heard` to false if what listens there takes the connection and does not answer.
+  Result<std::shared_ptr<ChannelState>> meet_once_at(const Endpoint& peer, core::Deadline deadline,
+                                                     bool& heard);
   // `refusal`: why the channel is given up, if it is so at once.
   Result<std::shared_ptr<ChannelState>> go_live(std::shared_ptr<ChannelState> channel,
                                                 HandshakeResult handshake,

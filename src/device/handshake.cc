@@ -40,6 +40,11 @@ Result<Frame> expect(core::ByteStream& stream, ControlFrameType type, core::Dead
   return check_type(receive_frame(stream, deadline, "connect to " + peer_name), type, peer_name);
 }
 
+bool is_silence(const Status& status) {
+  return status.code() == StatusCode::kUnavailable ||
+         status.code() == StatusCode::kDeadlineExceeded;
+}
+
 // The first answer of what listens at `address`, which may be any program.
 Result<Frame> first_frame(core::ByteStream& stream, core::Deadline deadline,
                           const std::string& address) {
@@ -47,9 +52,7 @@ Result<Frame> first_frame(core::ByteStream& stream, core::Deadline deadline,
   const bool strange = frame.ok() ? frame->type != ControlFrameType::kHelloReply &&
                                         frame->type != ControlFrameType::kRefuse
                                   : frame.status().code() == StatusCode::kProtocolError;
-  const bool silent = frame.status().code() == StatusCode::kUnavailable ||
-                      frame.status().code() == StatusCode::kDeadlineExceeded;
-  if (silent) {
+  if (is_silence(frame.status())) {
     return Status(frame.status().code(),
                   frame.status().message() + "; it may be another program that holds that port");
   }
@@ -275,14 +278,16 @@ Result<std::unique_ptr<core::ByteStream>> make_control_stream(core::UniqueFd soc
 
 Result<HandshakeResult> introduce_connecting(core::ByteStream& stream, const LocalIdentity& self,
                                              const std::string& address, core::Deadline deadline,
-                                             fabric::LinkObserver* observer) {
+                                             fabric::LinkObserver* observer, bool* heard) {
+  if (heard != nullptr) *heard = false;
   FARWRITE_RETURN_IF_ERROR(establish(stream, deadline, address, self, /*connecting=*/true));
   const Hello hello = Hello::of(self);
   const Status sent =
       send_frame(stream, ControlFrameType::kHello, view(hello.to_bytes()), deadline, kConnect);
   // A peer that closed at once may have said why.
-  auto frame =
-      check_type(first_frame(stream, deadline, address), ControlFrameType::kHelloReply, address);
+  auto first = first_frame(stream, deadline, address);
+  if (heard != nullptr) *heard = !is_silence(first.status());
+  auto frame = check_type(std::move(first), ControlFrameType::kHelloReply, address);
   if (!frame.ok()) return frame.status();
   FARWRITE_RETURN_IF_ERROR(sent);
   auto reply = HelloReply::from_bytes(view(frame->body));

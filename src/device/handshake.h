@@ -76,10 +76,11 @@ Result<std::unique_ptr<core::ByteStream>> make_control_stream(core::UniqueFd soc
                                                               bool connecting);
 
 // Both run in the caller's thread until done or past the deadline. The observer goes into the link
-// and must outlive it. `address` names the peer in errors until its own name is known.
+// and must outlive it. `address` names the peer in errors until its own name is known. `heard`, if
+// given, is set to whether the peer has answered anything.
 Result<HandshakeResult> introduce_connecting(core::ByteStream& stream, const LocalIdentity& self,
                                              const std::string& address, core::Deadline deadline,
-                                             fabric::LinkObserver* observer);
+                                             fabric::LinkObserver* observer, bool* heard = nullptr);
 Result<HandshakeResult> introduce_accepting(core::ByteStream& stream, const LocalIdentity& self,
                                             core::Deadline deadline,
                                             fabric::LinkObserver* observer);

@@ -6,9 +6,11 @@ import gc
 import os
 import re
 import socket
+import struct
 import threading
 import weakref
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -175,6 +177,29 @@ def test_a_connect_that_waits_says_what_for(
         r"still trying, for another 0\.\d s: connect to .* the connection failed", logged
     )
     assert logged.count("still trying") == 1
+
+
+def test_a_connect_goes_on_when_the_process_ends_that_took_the_connection(
+    device: fw.Device,
+) -> None:
+    with socket.socket() as ending:
+        ending.bind(("127.0.0.1", 0))
+        ending.listen()
+        endpoint = f"127.0.0.1:{ending.getsockname()[1]}"
+
+        def end_and_start_again() -> None:
+            taken = ending.accept()[0]
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            ending.close()
+            taken.close()  # resets it, as the end of a killed process does
+            with fw.Device(listen=endpoint) as again, again.accept(20):
+                pass
+
+        with ThreadPoolExecutor(1) as pool:
+            started = pool.submit(end_and_start_again)
+            with device.connect(endpoint, timeout=20):
+                pass
+            started.result()
 
 
 @pytest.mark.parametrize("words", [b"SSH-2.0-OpenSSH_9.2p1\r\n", b"\x02\0\0\0\x63\0ab"])
