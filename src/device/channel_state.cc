@@ -151,7 +151,7 @@ void ChannelState::on_peer_dead(const Status& reason) {
 }
 
 Status ChannelState::reason_of_end(const Status& death) const {
-  return life_.left_in_good_order() ? unusable(core::kUseTheChannel) : death;
+  return life_.left_in_good_order() ? life_.peer_reason() : death;
 }
 
 void ChannelState::end_leases_of_the_dead() {

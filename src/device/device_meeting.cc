@@ -1,7 +1,6 @@
 // How a device meets its peers: connect and accept.
 #include <algorithm>
 #include <atomic>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -20,8 +19,9 @@ namespace {
 constexpr std::chrono::nanoseconds kRetryConnect = std::chrono::milliseconds(20);
 // Between two looks for a name: each asks the name service.
 constexpr std::chrono::nanoseconds kLongestNamePause = std::chrono::milliseconds(640);
-// A process that ends takes connections for a moment and answers none of them.
-constexpr std::chrono::nanoseconds kEnding = std::chrono::milliseconds(500);
+// A process that ends takes connections for a moment and answers none of them. Others refuse in
+// that way, so that there are few tries.
+constexpr std::chrono::nanoseconds kLongestEnd = std::chrono::milliseconds(160);
 constexpr std::chrono::nanoseconds kWorthTelling = std::chrono::milliseconds(100);
 
 // Sleeps until `end`, or until this thread is to wait no more.
@@ -83,14 +83,13 @@ Result<std::shared_ptr<ChannelState>> DeviceState::connect(const Endpoint& peer,
 
 Result<std::shared_ptr<ChannelState>> DeviceState::meet_at(const Endpoint& peer,
                                                            core::Deadline deadline) {
-  std::optional<core::Deadline> ending;  // of a process that listened there
-  while (true) {
+  for (std::chrono::nanoseconds pause = kRetryConnect;; pause *= 2) {
     bool heard = true;
     auto met = meet_once_at(peer, deadline, heard);
-    if (heard || met.status().code() != StatusCode::kUnavailable) return met;
-    if (!ending.has_value()) ending = core::Deadline::after(kEnding).earlier(deadline);
-    if (ending->remaining() < kRetryConnect || core::Interrupt::ends_wait()) return met;
-    sleep_until(core::Deadline::after(kRetryConnect));
+    const bool lost = !heard && met.status().code() == StatusCode::kUnavailable;
+    if (!lost || pause > kLongestEnd || deadline.remaining() < pause) return met;
+    sleep_until(core::Deadline::after(pause));
+    if (core::Interrupt::ends_wait()) return met;
   }
 }
 

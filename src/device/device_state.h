@@ -125,7 +125,7 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   bool inside_callback() const;
   // connect(), until the deadline or until this device closes.
   Result<std::shared_ptr<ChannelState>> meet_at(const Endpoint& peer, core::Deadline deadline);
-  // Sets `heard` to false if what listens there takes the connection and does not answer.
+  // Sets `heard` to false if what listens there takes the connection and sends no answer.
   Result<std::shared_ptr<ChannelState>> meet_once_at(const Endpoint& peer, core::Deadline deadline,
                                                      bool& heard);
   // `refusal`: why the channel is given up, if it is so at once.

@@ -77,7 +77,7 @@ Result<std::unique_ptr<core::ByteStream>> make_control_stream(core::UniqueFd soc
 
 // Both run in the caller's thread until done or past the deadline. The observer goes into the link
 // and must outlive it. `address` names the peer in errors until its own name is known. `heard`, if
-// given, is set to whether the peer has answered anything.
+// given, is set to whether the peer's first answer has come.
 Result<HandshakeResult> introduce_connecting(core::ByteStream& stream, const LocalIdentity& self,
                                              const std::string& address, core::Deadline deadline,
                                              fabric::LinkObserver* observer, bool* heard = nullptr);

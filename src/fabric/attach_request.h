@@ -20,7 +20,7 @@ class LinkObserver {
   virtual ~LinkObserver() = default;
   // Proven: the peer's process is gone, the connection reset. Nothing of it lands any more.
   virtual void on_peer_dead(const Status& reason) = 0;
-  // What operations are told that this death ends: the reason of an end that came before it.
+  // What operations are told that this death ends: the reason of an orderly end that came before.
   virtual Status reason_of_end(const Status& death) const { return death; }
   // The peer broke the protocol: the link is poisoned, the peer may still be alive.
   virtual void on_link_error(const Status& reason) = 0;

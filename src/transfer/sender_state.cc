@@ -125,20 +125,16 @@ Status SenderState::claim(core::Deadline deadline) {
     return late(kOpenSender, "the peer has opened no receiver named \"" + name_ + "\" in time",
                 "wait longer, or check that both sides use the same name");
   };
-  FARWRITE_RETURN_IF_ERROR(wait_and_tell(edge_is_open, deadline, unclaimed));
+  const core::Deadline quiet = core::Deadline::after(core::kLongWait);
+  Status waited = port_->wait(channel_, edge_is_open, deadline.earlier(quiet));
+  if (waited.code() == StatusCode::kDeadlineExceeded && quiet.expired() && !deadline.expired()) {
+    core::tell_long_wait("still waiting, for ", deadline, unclaimed().message());
+    waited = port_->wait(channel_, edge_is_open, deadline);
+  }
+  if (waited.code() == StatusCode::kDeadlineExceeded) return unclaimed();
+  FARWRITE_RETURN_IF_ERROR(waited);
   key_ = key_of(edge_->record.edge);
   return Status();
-}
-
-Status SenderState::wait_and_tell(const std::function<bool()>& arrived, core::Deadline deadline,
-                                  const std::function<Status()>& late) {
-  const core::Deadline quiet = core::Deadline::after(core::kLongWait);
-  Status waited = port_->wait(channel_, arrived, deadline.earlier(quiet));
-  if (waited.code() == StatusCode::kDeadlineExceeded && quiet.expired() && !deadline.expired()) {
-    core::tell_long_wait("still waiting, for ", deadline, late().message());
-    waited = port_->wait(channel_, arrived, deadline);
-  }
-  return waited.code() == StatusCode::kDeadlineExceeded ? late() : waited;
 }
 
 Status SenderState::late(std::string_view operation, const std::string& cause,
@@ -430,13 +426,26 @@ Status SenderState::abandon() {
   return Status();
 }
 
+void SenderState::tell_of_long_close(const std::string& took) {
+  {
+    const core::Lock sending(sending_);
+    if (std::exchange(long_close_told_, true)) return;
+  }
+  core::log(core::LogLevel::kWarning, std::string(kClose) + ": " + took +
+                                          " so far, and this thread waits; let it receive the "
+                                          "others");
+}
+
 Status SenderState::close(std::chrono::nanoseconds timeout) {
   FARWRITE_RETURN_IF_ERROR(fork_guard_.check(kClose));
   const core::Deadline deadline = core::Deadline::after(timeout);
   const std::uint64_t last = end_stream(/*abandoned=*/false);
+  core::Deadline quiet = deadline;
   {
     const core::Lock sending(sending_);
     if (edge_ == nullptr || abandoned_ || all_known_) return Status();
+    if (!close_is_long_.has_value()) close_is_long_ = core::Deadline::after(core::kLongWait);
+    quiet = *close_is_long_;
   }
   port_->drain(channel_);
   std::uint64_t taken = 0;
@@ -451,12 +460,17 @@ Status SenderState::close(std::chrono::nanoseconds timeout) {
     return "the receiver of \"" + name_ + "\" took " + std::to_string(taken) + " of " +
            std::to_string(last) + " tensors";
   };
-  const Status waited = wait_and_tell(known, deadline, [&] {
+  // A caller may wait in several calls.
+  Status waited = port_->wait(channel_, known, deadline.earlier(quiet));
+  if (waited.code() == StatusCode::kDeadlineExceeded && quiet.expired()) {
+    tell_of_long_close(took());
+    waited = port_->wait(channel_, known, deadline);
+  }
+  if (taken == last) return Status();
+  if (waited.code() == StatusCode::kDeadlineExceeded) {
     return late(kClose, took() + " in time",
                 "let it receive the others, and call close() again or wait longer");
-  });
-  if (taken == last) return Status();
-  if (waited.code() == StatusCode::kDeadlineExceeded) return waited;
+  }
   {
     const core::Lock sending(sending_);
     all_known_ = true;

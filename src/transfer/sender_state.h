@@ -40,9 +40,8 @@ class SenderState {
   Status over() const FW_REQUIRES(port_->mutex());
   // kDeadlineExceeded. If the peer is silent, the sentence has that as the cause, and its remedy.
   Status late(std::string_view operation, const std::string& cause, std::string_view remedy) const;
-  // Port::wait(), whose log says what `late` does if it takes long.
-  Status wait_and_tell(const std::function<bool()>& arrived, core::Deadline deadline,
-                       const std::function<Status()>& late);
+  // Once.
+  void tell_of_long_close(const std::string& took);
   // Sends the end mark, once. Returns the number of the last tensor.
   std::uint64_t end_stream(bool abandoned);
 
@@ -92,6 +91,8 @@ class SenderState {
   std::optional<std::chrono::steady_clock::time_point> refused_since_
       FW_GUARDED_BY(sending_);  // until one is sent
   bool long_wait_told_ FW_GUARDED_BY(sending_) = false;
+  std::optional<core::Deadline> close_is_long_ FW_GUARDED_BY(sending_);  // since the first close()
+  bool long_close_told_ FW_GUARDED_BY(sending_) = false;
 
   core::Counter pushed_, offered_, offers_no_slot_, staged_, eager_, allocations_, requests_;
 };

@@ -54,14 +54,20 @@ TEST_P(Ends, OfEitherSideEndTheWaitOfAThreadThatPolls) {
   Device device = open(polls);
   for (const bool ours : {true, false}) {
     ChannelPair pair = connect(device, far_device_);
-    std::atomic<bool> over{false};
+    std::atomic<bool> polls_now{false}, over{false};
+    Status outcome;
     std::thread waits([&] {
-      EXPECT_FALSE(pair.near.wait_notification(2 * kHang).ok());
+      polls_now = true;
+      outcome = pair.near.wait_notification(2 * kHang).status();
       over = true;
     });
+    EXPECT_TRUE(eventually([&] { return polls_now.load(); }));
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
     ASSERT_OK((ours ? pair.near : pair.far).close(kHang));
     EXPECT_TRUE(eventually([&] { return over.load(); })) << ours;
     waits.join();
+    EXPECT_EQ(outcome.code(), ours ? StatusCode::kCancelled : StatusCode::kUnavailable)
+        << outcome.to_string();
   }
 }
 

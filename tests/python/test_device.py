@@ -185,6 +185,7 @@ def test_a_connect_goes_on_when_the_process_ends_that_took_the_connection(
     with socket.socket() as ending:
         ending.bind(("127.0.0.1", 0))
         ending.listen()
+        ending.settimeout(20)
         endpoint = f"127.0.0.1:{ending.getsockname()[1]}"
 
         def end_and_start_again() -> None:

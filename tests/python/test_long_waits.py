@@ -143,3 +143,30 @@ def test_a_sender_says_that_the_peer_has_opened_no_receiver(
     assert said.count(STILL) == 1
     assert 'the peer has opened no receiver named "late" in time' in said
     receivers[0].close()
+
+
+@pytest.mark.parametrize("waits", ["in this thread", "in another thread"])
+def test_a_closing_sender_says_what_the_receiver_has_not_taken(
+    pair: Pair, logged: Callable[[], str], waits: str
+) -> None:
+    receiver = fw.TensorReceiver(pair.far, "grads", shape=(4,), dtype="f4", slots=3)
+    sender = fw.TensorSender(pair.near, "grads", 20)
+    for _ in range(3):
+        sender.send(np.zeros(4, "f4"))
+    receiver.receive(20)
+
+    def close() -> None:
+        with pytest.raises(fw.DeadlineExceeded, match="took 1 of 3 tensors in time"):
+            sender.close(1.5)
+
+    if waits == "in this thread":
+        close()
+    else:
+        thread = threading.Thread(target=close)
+        thread.start()
+        thread.join()
+    said = logged()
+    assert said.count("took 1 of 3 tensors so far, and this thread waits; let it receive") == 1
+    receiver.receive(20)
+    receiver.receive(20)
+    sender.close(20)

@@ -89,7 +89,7 @@ TEST(SpinBudget, FailsAtOnceWithoutABudget) {
 // In a thread that has not met one that computes; on a busy machine not at the first try.
 template <typename Body>
 bool in_a_new_thread(Body body) {
-  for (int i = 0; i < 10; ++i) {
+  for (int i = 0; i < 100; ++i) {
     bool ok = false;
     std::thread([&] { ok = body(); }).join();
     if (ok) return true;

@@ -183,10 +183,10 @@ Status SegmentExchange::request(std::uint32_t segment_id, core::Deadline deadlin
 void SegmentExchange::wait_for_proof_of_death(core::Deadline deadline) {
   const core::Deadline proof = core::Deadline::after(kDeathFollows);
   const core::Deadline until = proof.earlier(deadline);
-  while (ended_.code() == StatusCode::kUnavailable && !lives_on_ && !until.expired()) {
+  while (!dead_ && ended_.code() == StatusCode::kUnavailable && !lives_on_ && !until.expired()) {
     changed_.wait_for(mutex_, until.remaining());
   }
-  lives_on_ = lives_on_ || proof.expired();
+  lives_on_ = lives_on_ || (!dead_ && proof.expired());
 }
 
 Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::map(SegmentAnswer answer) {
@@ -209,10 +209,11 @@ Result<std::shared_ptr<memory::MappedSegment>> SegmentExchange::map(SegmentAnswe
   return memory::MappedSegment::on_gpu(*std::move(memory), answer.writable);
 }
 
-void SegmentExchange::fail(const Status& reason) {
+void SegmentExchange::fail(const Status& reason, bool dead) {
   const core::Lock lock(mutex_);
   // Proven death says more than the end of its socket.
-  if (ended_.ok() || reason.code() == StatusCode::kPeerDead) ended_ = reason;
+  if (ended_.ok() || dead) ended_ = reason;
+  dead_ = dead_ || dead;
   changed_.notify_all();
 }
 

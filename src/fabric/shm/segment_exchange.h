@@ -48,7 +48,7 @@ class SegmentExchange {
   Result<std::shared_ptr<memory::MappedSegment>> obtain(std::uint32_t segment_id,
                                                         core::Deadline deadline);
   // Ends every obtain() with `reason`, now and later.
-  void fail(const Status& reason);
+  void fail(const Status& reason, bool dead = false);
 
  private:
   void on_readable();
@@ -116,6 +116,7 @@ class SegmentExchange {
   core::CondVar changed_;
   std::map<std::uint32_t, Import> imports_ FW_GUARDED_BY(mutex_);
   Status ended_ FW_GUARDED_BY(mutex_);
+  bool dead_ FW_GUARDED_BY(mutex_) = false;      // the peer's process, as has been proven
   bool lives_on_ FW_GUARDED_BY(mutex_) = false;  // the socket has ended, and no death has followed
 };
 

@@ -121,7 +121,7 @@ void ShmLink::poison(const Status& reason, bool dead) {
     if (reason_.ok() || dead) reason_ = reason;
   }
   const bool first = !poisoned_.exchange(true);
-  if (segments_ != nullptr) segments_->fail(reason);
+  if (segments_ != nullptr) segments_->fail(reason, dead);
   for (const auto& lane : lanes_) {
     lane->end(reason);
     lane->ring_own();
