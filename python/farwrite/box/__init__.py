@@ -13,7 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from farwrite.box.cached import Cached
-from farwrite.box.changes import Changes
+from farwrite.box.changes import Changes, Posted
 from farwrite.box.client import Client, connect
 from farwrite.box.event import Event
 from farwrite.box.lease import Lease
