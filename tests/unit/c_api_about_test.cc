@@ -50,7 +50,7 @@ TEST_F(COptions, AreSetAndReadByTheirKeyword) {
   EXPECT_EQ(value("lanes"), "3");
   EXPECT_EQ(value("fabrics"), "[\"shm\",\"tcp\"]");
   EXPECT_EQ(value("detection_time"), "2.0");
-  EXPECT_EQ(value("spin"), "2e-05");
+  EXPECT_EQ(value("spin"), "5e-05");
   EXPECT_EQ(value("verbs.relaxed_ordering"), "false");
   EXPECT_EQ(value("name"), "\"a \\\"quoted\\\" \\\\ name\"");
   EXPECT_EQ(value("huge_pages"), "\"transparent\"");
