@@ -13,6 +13,15 @@
 #include "memory/copy.h"
 
 namespace farwrite::box {
+namespace {
+
+// Of a change that was not posted.
+Update not_posted(Status status) {
+  return {.done = Completion(std::move(status)), .version = std::make_shared<std::uint64_t>(0)};
+}
+
+}  // namespace
+
 const SegmentInfo& Segment::info() const { return state_->info(); }
 
 Result<std::uint64_t> Segment::version() const { return state_->version(); }
@@ -55,8 +64,7 @@ Result<ReadResult> Segment::read(MutableByteView out, std::uint64_t offset,
 Update Segment::post(const Change& change, std::chrono::nanoseconds wait) const {
   if (wait <= std::chrono::nanoseconds(0)) return begin(change);
   const std::shared_ptr<ClientState>& client = state_->client();
-  Update update = {.done = Completion(client->check_wait()),
-                   .version = std::make_shared<std::uint64_t>(0)};
+  Update update = not_posted(client->check_wait());
   if (!update.done.wait().ok()) return update;
   const core::Deadline deadline = core::Deadline::after(wait);
   // Nothing of the program hangs on it as long as only this thread has it.
@@ -68,11 +76,7 @@ Update Segment::post(const Change& change, std::chrono::nanoseconds wait) const 
 }
 
 Update Segment::begin(const Change& change) const {
-  const auto version = std::make_shared<std::uint64_t>(0);
-  const auto failed = [&](Status status) {
-    return Update{.done = Completion(std::move(status)), .version = version};
-  };
-  if (Status status = state_->check_open(); !status.ok()) return failed(std::move(status));
+  if (Status status = state_->check_open(); !status.ok()) return not_posted(std::move(status));
   Request request = {.verb = Verb::kChange,
                      .key = state_->info().key,
                      .change = {.operation = change.operation,
@@ -85,6 +89,7 @@ Update Segment::begin(const Change& change) const {
                                 .y_offset = change.y_offset,
                                 .new_epoch = change.new_epoch}};
   const std::shared_ptr<ClientState>& client = state_->client();
+  const auto version = std::make_shared<std::uint64_t>(0);
   const auto state = std::make_shared<core::CompletionState>();
   state->belongs_to(client.get(), "change a segment", client->channel().peer_name());
   const auto answered = [state, version,
@@ -108,17 +113,19 @@ Update Segment::begin(const Change& change) const {
   }
   if (change.length == Change::kWhole) {
     if (change.memory.size == 0 && change.offset < state_->info().bytes) {
-      return failed(Status::error(StatusCode::kInvalidArgument, state_->context("change a segment"),
-                                  "the change has neither memory nor another segment to take from",
-                                  "give one of them, or a length of 0"));
+      return not_posted(
+          Status::error(StatusCode::kInvalidArgument, state_->context("change a segment"),
+                        "the change has neither memory nor another segment to take from",
+                        "give one of them, or a length of 0"));
     }
     request.change.length = change.memory.size;
   }
   if (request.change.length != change.memory.size) {
-    return failed(Status::error(StatusCode::kInvalidArgument, state_->context("change a segment"),
-                                "the memory has " + std::to_string(change.memory.size) +
-                                    " bytes for a range of " + std::to_string(change.length),
-                                "give as many bytes as the range has"));
+    return not_posted(Status::error(StatusCode::kInvalidArgument,
+                                    state_->context("change a segment"),
+                                    "the memory has " + std::to_string(change.memory.size) +
+                                        " bytes for a range of " + std::to_string(change.length),
+                                    "give as many bytes as the range has"));
   }
   if (change.memory.size <= inline_bytes(client->channel().max_message_bytes())) {
     request.bytes.assign(change.memory.data, change.memory.data + change.memory.size);
@@ -126,7 +133,7 @@ Update Segment::begin(const Change& change) const {
     return update;
   }
   Result<ClientState::Lendable> lendable = client->lendable(change.memory);
-  if (!lendable.ok()) return failed(lendable.status());
+  if (!lendable.ok()) return not_posted(lendable.status());
   // The caller's own memory may change again when the server has answered. If the connection ends
   // instead, the server may still read it: then the change is settled when the lease has ended. A
   // copy is freed when the server has let go of it.

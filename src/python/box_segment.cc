@@ -108,10 +108,7 @@ box::Update post_update(Segment& self, box::Operation operation, std::uint64_t o
   }
   const auto post = [&, segment = *self] {
     box::Update update = segment.post(change, limit);
-    // A signal may end this call with an exception, and then nothing else keeps the memory.
-    if (owner.has_value() && !update.done.settled()) {
-      update.done.on_settled([kept = *owner](const Status&) {});
-    }
+    if (owner.has_value()) update.done = keep(std::move(update.done), *owner);
     return update;
   };
   return limit.count() > 0 ? wait_watched(post) : without_gil(post);

@@ -52,10 +52,15 @@ class SharedBuffer {
 
 // Makes the operation an owner of the buffer, which it reads or writes, until it is settled.
 // Called in the call of Python's that posts the operation: a signal handler may raise as soon as
-// that call returns, and then Python keeps neither the completion nor the object. Needs the GIL.
-inline Completion keep(Completion completion, PythonBuffer& buffer) {
-  if (!completion.settled()) completion.on_settled([kept = SharedBuffer(buffer)](const Status&) {});
+// that call returns, and then Python keeps neither the completion nor the object. In any thread.
+inline Completion keep(Completion completion, const SharedBuffer& buffer) {
+  if (!completion.settled()) completion.on_settled([buffer](const Status&) {});
   return completion;
+}
+
+// The same. Needs the GIL.
+inline Completion keep(Completion completion, PythonBuffer& buffer) {
+  return completion.settled() ? completion : keep(std::move(completion), SharedBuffer(buffer));
 }
 
 // What a call of the C ABI that posts an operation returned and handed out. Both are null for an

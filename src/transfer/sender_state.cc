@@ -429,7 +429,8 @@ Status SenderState::abandon() {
 void SenderState::tell_of_long_close(const std::string& took) {
   {
     const core::Lock sending(sending_);
-    if (std::exchange(long_close_told_, true)) return;
+    if (close_is_long_->is_never()) return;
+    close_is_long_ = core::Deadline::never();
   }
   core::log(core::LogLevel::kWarning, std::string(kClose) + ": " + took +
                                           " so far, and this thread waits; let it receive the "

@@ -91,8 +91,8 @@ class SenderState {
   std::optional<std::chrono::steady_clock::time_point> refused_since_
       FW_GUARDED_BY(sending_);  // until one is sent
   bool long_wait_told_ FW_GUARDED_BY(sending_) = false;
-  std::optional<core::Deadline> close_is_long_ FW_GUARDED_BY(sending_);  // since the first close()
-  bool long_close_told_ FW_GUARDED_BY(sending_) = false;
+  // When close() has taken long, counted from its first call; never once that was told.
+  std::optional<core::Deadline> close_is_long_ FW_GUARDED_BY(sending_);
 
   core::Counter pushed_, offered_, offers_no_slot_, staged_, eager_, allocations_, requests_;
 };

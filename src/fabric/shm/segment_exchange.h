@@ -47,7 +47,8 @@ class SegmentExchange {
   // thread, which the answer needs.
   Result<std::shared_ptr<memory::MappedSegment>> obtain(std::uint32_t segment_id,
                                                         core::Deadline deadline);
-  // Ends every obtain() with `reason`, now and later.
+  // Ends every obtain() with `reason`, now and later. `dead`: that the peer's process is gone is
+  // proven, and the reason then replaces an earlier one.
   void fail(const Status& reason, bool dead = false);
 
  private:

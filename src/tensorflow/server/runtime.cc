@@ -104,7 +104,8 @@ absl::Status Runtime::open(const std::string& own_host, const std::string& task,
   options.lanes = 4;
   options.pollers = 2;
   // A poller that spins takes the core from the kernels it delivers to: a chain of 20 small tensors
-  // between two processes took 1.2 times as long on 2 cores with the default of 20 us.
+  // between two processes took 1.2 times as long on 2 cores with 20 us of polling. That was
+  // measured before a polling thread offered its core to others (core::SpinBudget).
   options.spin_ns = 1;
   fw_device* device = nullptr;
   const absl::Status opened = open_device(options, own_host, &device);
