@@ -133,7 +133,7 @@ Completion ShmLane::write(const Operation& operation) {
   const bool small = operation.notify && bytes <= kSmallWriteBytes;
   if (small) {
     // The receiver read both lines last, so the stores would wait for each in turn.
-    producer_.prefetch();
+    fetch_next_cell();
     core::prefetch_for_write(target);
   }
   std::optional<core::Lock> sending;
@@ -244,6 +244,7 @@ Completion ShmLane::read(const Operation& operation) {
 }
 
 Completion ShmLane::push(RecordKind kind, std::uint32_t tag, ByteView payload) {
+  fetch_next_cell();
   core::Lock lock(sending_);
   if (outbox_.empty()) [[likely]] {
     const RingProducer::PushResult pushed = producer_.push(kind, tag, payload);
