@@ -21,6 +21,9 @@ constexpr std::chrono::nanoseconds kMemoryTimeout = std::chrono::seconds(30);
 }  // namespace
 
 void Session::run() {
+  // What a lease of a box calls at its end only drops its memory. A poller would have to be woken
+  // for each one, beside this thread.
+  channel_.take_returns(true);
   while (true) {
     std::optional<ReceivedRequest> received = std::exchange(ahead_, std::nullopt);
     if (!received.has_value()) {
@@ -38,6 +41,7 @@ void Session::run() {
     handle(*received);
     if (bytes_lost_ || closing_.load()) break;
   }
+  channel_.take_returns(false);
   leave();
   ended_.store(true, std::memory_order_release);
 }

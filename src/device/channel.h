@@ -66,6 +66,8 @@ class Channel {
 
   Completion lend(ByteView message, ByteView memory, std::function<void()> returned,
                   std::uint32_t tag = 0, std::uint32_t lane = 0);
+  // As ChannelLanes.
+  void take_returns(bool take);
 
   // For a thread that waits for what it posts, on a channel without a handler: as ChannelLanes.
   void drive(const std::function<void()>& post, const std::function<bool()>& over,

@@ -38,7 +38,8 @@ class ChannelLanes::ChannelLane final : public PolledLane {
     if (pending_.load() || watches_.load()) return true;
     const std::shared_ptr<ChannelLanes> lanes = lanes_.lock();
     if (lanes == nullptr) return false;
-    if (return_lane_ || lanes->inbox_.has_handler()) return true;
+    if (return_lane_) return !lanes->takes_returns_.load() || lanes->life_.peer_over();
+    if (lanes->inbox_.has_handler()) return true;
     if (!drained_.load() && lanes->life_.peer_over()) return true;
     // Where the target's CPU makes the progress, something always has to; a user's thread that
     // waits does it by itself, and two would wake each other up.
@@ -76,7 +77,7 @@ class ChannelLanes::ChannelLane final : public PolledLane {
     fabric::Doorbell doorbell = lanes->lane(index_).arm();
     // What waits for room in the inbox is the user's to make room for.
     if (return_lane_ || lanes->has_room()) doorbell.ready = doorbell.ready || doorbell.holds;
-    if (!return_lane_) lanes->inbox_.ring_sleeping_driver();
+    if (!return_lane_ || lanes->takes_returns_.load()) lanes->inbox_.ring_sleeping_driver();
     return doorbell;
   }
 

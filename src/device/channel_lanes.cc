@@ -60,6 +60,7 @@ void ChannelLanes::drain() {
 }
 
 void ChannelLanes::end() {
+  if (takes_returns_.load()) take_returns(false);
   const ChannelLink::LinkUse link(link_);
   if (!link || life_.peer_over()) return;
   fabric::Operation end;
@@ -77,6 +78,11 @@ bool ChannelLanes::leave_pollers(bool return_lane_too, core::Deadline deadline) 
     if (!lane->poller().remove(lane, deadline)) left = false;
   }
   return left;
+}
+
+void ChannelLanes::take_returns(bool take) {
+  takes_returns_.store(take && cpu_free_target_);
+  if (!take) kick();
 }
 
 void ChannelLanes::drive(const std::function<void()>& post, const std::function<bool()>& over,
@@ -124,11 +130,16 @@ void ChannelLanes::poll_lanes(std::optional<Notification>* taken) {
     if (over) [[unlikely]]
       (void)lanes_[index]->is_drained(progress);
   }
+  // Behind the others: what the peer returned before it sent a notification is taken before that.
+  if (takes_returns_.load(std::memory_order_relaxed) && lane(user_lanes_).worth_polling()) {
+    (void)serve_returns();
+  }
 }
 
 bool ChannelLanes::arm_lanes(std::vector<pollfd>& doorbells) {
   bool quiet = true;
-  for (std::uint32_t index = 0; index < user_lanes_; ++index) {
+  const std::uint32_t lanes = user_lanes_ + (takes_returns_.load() ? 1 : 0);
+  for (std::uint32_t index = 0; index < lanes; ++index) {
     const fabric::Doorbell doorbell = lane(index).arm();
     if (doorbell.ready || doorbell.holds) quiet = false;  // our queue is empty, so there is room
     if (doorbell.fd >= 0) doorbells.push_back({doorbell.fd, doorbell.events, 0});

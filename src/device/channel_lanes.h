@@ -1,8 +1,8 @@
 // ChannelLanes: a channel's lanes, and who polls them when.
 //
 // A user's thread that waits for notifications polls the users' lanes itself (LaneDriver). Pollers
-// serve them where nothing else does, and they always serve the return lane. After the peer's end
-// they empty every lane, whichever thread took the notifications before.
+// serve them where nothing else does, and they serve the return lane, unless take_returns(). After
+// the peer's end they empty every lane, whichever thread took the notifications before.
 #pragma once
 
 #include <poll.h>
@@ -70,7 +70,7 @@ class ChannelLanes final : public LaneDriver {
   void kick();
   // The peer is over: pollers empty the lanes. At any time; start() does it if it comes later.
   void drain();
-  // Nothing of this side follows on the users' lanes.
+  // Nothing of this side follows on the users' lanes, and no thread waits for notifications.
   void end();
   // Pollers do not serve the lanes again. False after the deadline: call again.
   bool leave_pollers(bool return_lane_too, core::Deadline deadline);
@@ -81,6 +81,12 @@ class ChannelLanes final : public LaneDriver {
   void drive(const std::function<void()>& post, const std::function<bool()>& over,
              const std::function<void(Notification)>& take, core::Deadline deadline,
              std::chrono::nanoseconds spin);
+
+  // For a channel on which one thread waits again and again: whether that thread takes what comes
+  // on the return lane, too, and calls what a lease calls at its end. Until it waits again, or has
+  // this ended, nothing else does while the peer is there. Where progress needs the target's CPU,
+  // pollers do it all the same.
+  void take_returns(bool take);
 
   // LaneDriver.
   void poll_lanes(std::optional<Notification>* taken) override;
@@ -120,6 +126,7 @@ class ChannelLanes final : public LaneDriver {
   std::string peer_name_;
 
   std::atomic<bool> started_{false};
+  std::atomic<bool> takes_returns_{false};
   // A bit for each lane in which a user's thread has left something to be waited for.
   static_assert(kMaxLanes <= 64);
   std::atomic<std::uint64_t> left_behind_{0};

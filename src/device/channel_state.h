@@ -76,6 +76,7 @@ class ChannelState final : public fabric::LinkObserver,
   void drive(const std::function<void()>& post, const std::function<bool()>& over,
              const std::function<void(Notification)>& take, core::Deadline deadline);
   void wake_drivers();
+  void take_returns(bool take);
   Result<Notification> wait_notification(std::chrono::nanoseconds timeout);
   Result<std::optional<Notification>> try_notification();
   Result<int> notification_descriptor();

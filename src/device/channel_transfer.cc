@@ -201,6 +201,11 @@ void ChannelState::wake_drivers() {
   if (!device_->fork_guard().in_forked_child()) inbox_.wake_drivers();
 }
 
+void ChannelState::take_returns(bool take) {
+  const core::Gate::Pass pass(gate_);
+  if (pass) lanes_.take_returns(take);
+}
+
 Result<Notification> ChannelState::wait_notification(std::chrono::nanoseconds timeout) {
   constexpr std::string_view kOperation = "wait for a notification";
   FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check(kOperation));

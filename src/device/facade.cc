@@ -124,6 +124,8 @@ void Channel::drive(const std::function<void()>& post, const std::function<bool(
   state_->drive(post, over, take, deadline);
 }
 
+void Channel::take_returns(bool take) { state_->take_returns(take); }
+
 void Channel::wake_drivers() { state_->wake_drivers(); }
 
 void Channel::run_later(std::chrono::nanoseconds delay, std::function<void()> function) {

@@ -1,0 +1,124 @@
+// Which thread takes the leases that come back.
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "conformance/conformance.h"
+
+namespace farwrite {
+namespace {
+
+class LeaseReturns : public ConformancePair {
+ protected:
+  void SetUp() override {
+    ConformancePair::SetUp();
+    memory_ = near_device_.allocate_raw(kBytes);
+    ASSERT_NE(memory_, nullptr);
+    std::memset(memory_, 1, kBytes);
+  }
+  void TearDown() override {
+    EXPECT_OK(near_device_.close(kHang));
+    EXPECT_OK(far_device_.close(kHang));
+    near_device_.free_raw(memory_);
+  }
+
+  // The far end takes a lease and returns it at once.
+  void lease_and_return() {
+    const Completion lent = near_.lend({"hello", 5}, {memory_, kBytes}, [this] {
+      taker_.store(std::this_thread::get_id());
+      ++returned_;
+    });
+    ASSERT_OK(lent.wait(kHang));
+    ASSERT_OK(far_.wait_notification(kHang));
+  }
+
+  static constexpr std::size_t kBytes = 100;
+  std::byte* memory_ = nullptr;
+  std::atomic<std::uint32_t> returned_{0};
+  std::atomic<std::thread::id> taker_{};
+};
+
+TEST_P(LeaseReturns, AThreadThatWaitsTakesThemWhereItWasToldTo) {
+  near_.take_returns(true);
+  // At first the poller may be at the lane.
+  EXPECT_TRUE(eventually([&] {
+    const std::uint32_t before = returned_.load();
+    lease_and_return();
+    EXPECT_TRUE(eventually([&] {
+      (void)near_.wait_notification(std::chrono::milliseconds(1));
+      return returned_.load() > before;
+    }));
+    // Elsewhere pollers may have to.
+    return taker_.load() == std::this_thread::get_id() || near_.peer().fabric != FabricKind::kShm;
+  }));
+}
+
+TEST_P(LeaseReturns, AThreadThatSleepsIsWokenForThem) {
+  near_.take_returns(true);
+  std::atomic<bool> stop{false};
+  std::thread waits([&] {
+    while (!stop.load()) (void)near_.wait_notification(std::chrono::milliseconds(500));
+  });
+  std::uint64_t rings = 0;
+  for (std::uint32_t i = 1; i <= 5; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // it sleeps by now, most times
+    lease_and_return();
+    EXPECT_TRUE(eventually([&] { return returned_.load() == i; }));
+    if (i == 1) rings = far_.stats().doorbells;  // the poller may have been woken
+  }
+  // A thread that is not woken finds them a second later.
+  if (near_.peer().fabric == FabricKind::kShm) {
+    EXPECT_GT(far_.stats().doorbells, rings);
+  }
+  stop.store(true);
+  waits.join();
+}
+
+TEST_P(LeaseReturns, PollersTakeThemAgainAfterwards) {
+  near_.take_returns(true);
+  lease_and_return();  // nothing looks
+  near_.take_returns(false);
+  EXPECT_TRUE(eventually([&] { return returned_.load() == 1; }));
+  lease_and_return();
+  EXPECT_TRUE(eventually([&] { return returned_.load() == 2; }));
+}
+
+TEST_P(LeaseReturns, ThoseBeforeANotificationAreTakenWithIt) {
+  near_.take_returns(true);
+  std::uint32_t taken = 0;
+  for (std::uint32_t i = 1; i <= 100; ++i) {
+    lease_and_return();
+    ASSERT_OK(far_.notify(7).wait(kHang));
+    ASSERT_OK(near_.wait_notification(kHang));
+    if (returned_.load() == i) ++taken;
+    EXPECT_TRUE(eventually([&] {
+      (void)near_.wait_notification(std::chrono::milliseconds(1));
+      return returned_.load() == i;
+    }));
+  }
+  // At first the poller may be at the lane. Elsewhere pollers may have to take them.
+  if (near_.peer().fabric == FabricKind::kShm) {
+    EXPECT_GT(taken, 90U);
+  }
+}
+
+TEST_P(LeaseReturns, AClosingChannelStillGetsThem) {
+  near_.take_returns(true);
+  lease_and_return();  // nothing looks
+  ASSERT_OK(near_.close(kHang));
+  near_.take_returns(true);
+  EXPECT_TRUE(eventually([&] { return returned_.load() == 1; }));
+}
+
+TEST_P(LeaseReturns, ThePeersEndBringsThemInAnyCase) {
+  near_.take_returns(true);
+  lease_and_return();
+  ASSERT_OK(far_.close(kHang));
+  EXPECT_TRUE(eventually([&] { return returned_.load() == 1; }));
+}
+
+FARWRITE_EVERY_FABRIC_INSIDE(LeaseReturns);
+
+}  // namespace
+}  // namespace farwrite
