@@ -1,6 +1,7 @@
 #include "box/client_state.h"
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "core/poll_until.h"
 #include "farwrite/internal/late.h"
 #include "memory/copy.h"
+#include "memory/warm_targets.h"
 
 namespace farwrite::box {
 namespace {
@@ -369,7 +371,11 @@ Result<ClientState::Lendable> ClientState::lendable(ByteView memory) {
                          "client allocated");
   }
   std::byte* const staged = room.value().get();
-  copy_bytes(staged, memory.data, memory.size);
+  if (memory.size <= memory::WarmTargets::kCacheBytes) {
+    std::memcpy(staged, memory.data, memory.size);  // the server reads it at once
+  } else {
+    copy_bytes(staged, memory.data, memory.size);
+  }
   counters_.staged_bytes.fetch_add(memory.size, std::memory_order_relaxed);
   return Lendable{.memory = {staged, memory.size}, .owner = room.value()};
 }

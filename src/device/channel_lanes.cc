@@ -11,10 +11,11 @@
 namespace farwrite::device {
 
 void ChannelLanes::start(const std::weak_ptr<ChannelLanes>& self, const PeerInfo& peer,
-                         const std::string& peer_name, bool cpu_free_target,
+                         const std::string& peer_name, const fabric::Capabilities& capabilities,
                          const std::function<Poller&()>& next_poller) {
   user_lanes_ = peer.lanes;
-  cpu_free_target_ = cpu_free_target;
+  cpu_free_target_ = capabilities.cpu_free_target;
+  polls_memory_ = capabilities.cpu_free_target && capabilities.maps_peer_memory;
   fabric_ = to_string(peer.fabric);
   peer_name_ = peer_name;
   undrained_.store(user_lanes_);
@@ -81,9 +82,30 @@ bool ChannelLanes::leave_pollers(bool return_lane_too, core::Deadline deadline) 
 }
 
 void ChannelLanes::take_returns(bool take) {
-  takes_returns_.store(take && cpu_free_target_);
+  takes_returns_.store(take && polls_memory_);
   if (!take) kick();
 }
+
+// While a thread drives, it takes what comes on the return lane, and the poller that sleeps on the
+// lane's doorbell is not woken for it.
+class ChannelLanes::ReturnTurn {
+ public:
+  explicit ReturnTurn(ChannelLanes& lanes) : lanes_(lanes) {
+    if (!lanes_.polls_memory_) return;
+    lanes_.return_turns_.fetch_add(1);
+    lanes_.lane(lanes_.user_lanes_).disarm();
+  }
+  ~ReturnTurn() {
+    if (!lanes_.polls_memory_) return;
+    lanes_.return_turns_.fetch_sub(1);
+    if (!lanes_.lane(lanes_.user_lanes_).rearm()) lanes_.lanes_.back()->poller().kick();
+  }
+  ReturnTurn(const ReturnTurn&) = delete;
+  ReturnTurn& operator=(const ReturnTurn&) = delete;
+
+ private:
+  ChannelLanes& lanes_;
+};
 
 void ChannelLanes::drive(const std::function<void()>& post, const std::function<bool()>& over,
                          const std::function<void(Notification)>& take, core::Deadline deadline,
@@ -98,6 +120,7 @@ void ChannelLanes::drive(const std::function<void()>& post, const std::function<
     }
   } const left{*this, over};
   const NotificationInbox::Drive drive(inbox_, *this);
+  const ReturnTurn returns(*this);
   const core::Inside inside(this);
   post();
   while (!over()) {
@@ -131,9 +154,9 @@ void ChannelLanes::poll_lanes(std::optional<Notification>* taken) {
       (void)lanes_[index]->is_drained(progress);
   }
   // Behind the others: what the peer returned before it sent a notification is taken before that.
-  if (takes_returns_.load(std::memory_order_relaxed) && lane(user_lanes_).worth_polling()) {
-    (void)serve_returns();
-  }
+  const bool ours = takes_returns_.load(std::memory_order_relaxed) ||
+                    return_turns_.load(std::memory_order_relaxed) > 0;
+  if (ours && lane(user_lanes_).worth_polling()) (void)serve_returns();
 }
 
 bool ChannelLanes::arm_lanes(std::vector<pollfd>& doorbells) {
@@ -144,6 +167,7 @@ bool ChannelLanes::arm_lanes(std::vector<pollfd>& doorbells) {
     if (doorbell.ready || doorbell.holds) quiet = false;  // our queue is empty, so there is room
     if (doorbell.fd >= 0) doorbells.push_back({doorbell.fd, doorbell.events, 0});
   }
+  if (return_turns_.load() > 0 && !lane(user_lanes_).rearm()) quiet = false;
   return quiet;
 }
 

@@ -51,7 +51,7 @@ class ChannelLanes final : public LaneDriver {
   // Once, and before any other call: gives the lanes to pollers. `self` is this, kept by the
   // channel's reference count.
   void start(const std::weak_ptr<ChannelLanes>& self, const PeerInfo& peer,
-             const std::string& peer_name, bool cpu_free_target,
+             const std::string& peer_name, const fabric::Capabilities& capabilities,
              const std::function<Poller&()>& next_poller);
   // Whether start() has come that far that the lanes are there. At any time.
   bool started() const { return started_.load(); }
@@ -76,16 +76,17 @@ class ChannelLanes final : public LaneDriver {
   bool leave_pollers(bool return_lane_too, core::Deadline deadline);
 
   // For a thread that waits for what it posts: `post()`, and then passes to `take` what arrives
-  // until `over()`. The reads that it posts need no poller. Returns earlier where it has to wait in
-  // another way: the deadline has passed, a handler was set, the peer or the channel has ended.
+  // until `over()`. The reads that it posts need no poller, and leases that come back wake none.
+  // Returns earlier where it has to wait in another way: the deadline has passed, a handler was
+  // set, the peer or the channel has ended.
   void drive(const std::function<void()>& post, const std::function<bool()>& over,
              const std::function<void(Notification)>& take, core::Deadline deadline,
              std::chrono::nanoseconds spin);
 
   // For a channel on which one thread waits again and again: whether that thread takes what comes
   // on the return lane, too, and calls what a lease calls at its end. Until it waits again, or has
-  // this ended, nothing else does while the peer is there. Where progress needs the target's CPU,
-  // pollers do it all the same.
+  // this ended, nothing else does while the peer is there. Where a look at the lane is not one at
+  // memory, pollers do it all the same.
   void take_returns(bool take);
 
   // LaneDriver.
@@ -103,6 +104,7 @@ class ChannelLanes final : public LaneDriver {
   class Intake;
   class ReturnIntake;
   class Discard;
+  class ReturnTurn;
 
   fabric::Lane& lane(std::uint32_t index) const { return link_.get()->lane(index); }
   fabric::Progress serve(std::uint32_t lane);
@@ -122,11 +124,13 @@ class ChannelLanes final : public LaneDriver {
   std::vector<std::shared_ptr<ChannelLane>> lanes_;  // the users', then the return lane
   std::uint32_t user_lanes_ = 0;
   bool cpu_free_target_ = false;
+  bool polls_memory_ = false;  // a look at a lane is one at this process's memory
   std::string_view fabric_;
   std::string peer_name_;
 
   std::atomic<bool> started_{false};
   std::atomic<bool> takes_returns_{false};
+  std::atomic<int> return_turns_{0};  // threads in drive() that take them
   // A bit for each lane in which a user's thread has left something to be waited for.
   static_assert(kMaxLanes <= 64);
   std::atomic<std::uint64_t> left_behind_{0};

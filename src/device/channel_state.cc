@@ -75,8 +75,7 @@ Status ChannelState::start(HandshakeResult handshake, std::string peer_name,
   operations_.start(std::shared_ptr<ChannelOperations>(self, &operations_), peer_, peer_name_,
                     capabilities_);
   lease_returns_.start(std::shared_ptr<LeaseReturns>(self, &lease_returns_));
-  lanes_.start(std::shared_ptr<ChannelLanes>(self, &lanes_), peer_, peer_name_,
-               capabilities_.cpu_free_target,
+  lanes_.start(std::shared_ptr<ChannelLanes>(self, &lanes_), peer_, peer_name_, capabilities_,
                [this]() -> Poller& { return device_->next_poller(); });
   return control_->start();
 }

@@ -36,6 +36,10 @@ class Lane {
   // The caller polls from here on, and arms again before it stops. Until then the peer need not
   // ring. Does nothing where that saves the peer nothing.
   virtual void disarm() {}
+
+  // Ends a disarm() on behalf of another thread, which still sleeps on the doorbell. False:
+  // something has come meanwhile, for which that one has to be woken.
+  virtual bool rearm() { return true; }
 };
 
 }  // namespace farwrite::fabric

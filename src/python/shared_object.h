@@ -70,11 +70,11 @@ struct PostOutcome {
   fw_completion* completion = nullptr;
 };
 
-// Takes both over. Raises InvalidArgument, as the package does for the arguments that it checks
-// itself; what else failed is the completion's to raise. Needs the GIL.
+// Takes both over. Raises InvalidArgument and PermissionDenied, as the package does for the
+// arguments that it checks itself; what else failed is the completion's to raise. Needs the GIL.
 inline Completion completion_of(PostOutcome posted) {
-  constexpr auto kBadArgument = static_cast<int>(StatusCode::kInvalidArgument);
-  if (fw_status_code(posted.status) == kBadArgument) [[unlikely]] {
+  const auto code = static_cast<StatusCode>(fw_status_code(posted.status));
+  if (code == StatusCode::kInvalidArgument || code == StatusCode::kPermissionDenied) [[unlikely]] {
     raise(taken(posted.status));
   }
   return Completion::adopt(posted.status, posted.completion);

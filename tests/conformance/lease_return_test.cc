@@ -103,6 +103,43 @@ TEST_P(LeaseReturns, ThoseBeforeANotificationAreTakenWithIt) {
   }
 }
 
+TEST_P(LeaseReturns, AThreadThatDrivesTakesThemAndWakesNoPoller) {
+  std::thread far([&] {
+    while (true) {
+      auto taken = far_.wait_notification(kHang);
+      if (!taken.ok() || !taken->lent.valid()) break;
+      taken->lent = RemoteRegion();  // ahead of the answer
+      EXPECT_OK(far_.notify(1).wait(kHang));
+    }
+  });
+  constexpr std::uint32_t kTimes = 100;
+  std::uint32_t taken_here = 0;
+  for (std::uint32_t i = 0; i < kTimes; ++i) {
+    bool answered = false;
+    near_.drive(
+        [&] {
+          EXPECT_OK(near_
+                        .lend({"hello", 5}, {memory_, kBytes},
+                              [this] {
+                                taker_.store(std::this_thread::get_id());
+                                ++returned_;
+                              })
+                        .wait(kHang));
+        },
+        [&] { return answered; }, [&](const Notification&) { answered = true; },
+        core::Deadline::after(kHang));
+    EXPECT_TRUE(answered);
+    EXPECT_TRUE(eventually([&] { return returned_.load() == i + 1; }));
+    if (taker_.load() == std::this_thread::get_id()) ++taken_here;
+  }
+  EXPECT_OK(near_.notify(0).wait(kHang));
+  far.join();
+  // A thread that has gone to sleep leaves them to the poller.
+  if (near_.peer().fabric == FabricKind::kShm) {
+    EXPECT_GT(taken_here, 0U);
+  }
+}
+
 TEST_P(LeaseReturns, AClosingChannelStillGetsThem) {
   near_.take_returns(true);
   lease_and_return();  // nothing looks

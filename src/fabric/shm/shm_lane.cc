@@ -376,6 +376,16 @@ void ShmLane::disarm() {
   polling_.clear(std::memory_order_release);
 }
 
+bool ShmLane::rearm() {
+  // A thread that polls arms before it sleeps.
+  if (polling_.test_and_set(std::memory_order_acquire)) return true;
+  consumer_.request_wake();
+  const bool quiet = corrupt_.load() || consumer_.empty();
+  if (!quiet) consumer_.withdraw_wake_request();
+  polling_.clear(std::memory_order_release);
+  return quiet;
+}
+
 void ShmLane::end(const Status& reason) {
   std::vector<std::shared_ptr<core::CompletionState>> dropped;
   {

@@ -54,6 +54,7 @@ class ShmLane final : public Lane {
   }
   Doorbell arm() override;
   void disarm() override;
+  bool rearm() override;
 
   // What is in the outbox ends with `reason`. After the link was poisoned nothing follows it.
   void end(const Status& reason);
