@@ -241,15 +241,14 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
         Returns
         -------
         Completion
-            Succeeds when the source may be reused. It fails with `PermissionDenied` if the target
-            is for reading only.
+            Succeeds when the source may be reused.
 
         Raises
         ------
         InvalidArgument
             If dtype, shape, channel or lane do not fit the target, or the source is not contiguous.
-        OutOfRange
-            If the elements exceed the bounds of the target.
+        OutOfRange, PermissionDenied
+            If the elements exceed the target, or it is for reading only.
         """
         region = instance("write", target, RemoteArray, _LOOK_UP).native
         if (posted := self._native.write_plain(source, region, offset, notify, lane)) is not None:
@@ -291,7 +290,7 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
 
         Raises
         ------
-        InvalidArgument, OutOfRange
+        InvalidArgument, OutOfRange, PermissionDenied
             As `write`, or if `out` is read-only.
         """
         region = instance("read", source, RemoteArray, _LOOK_UP).native

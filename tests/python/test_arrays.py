@@ -53,6 +53,14 @@ def test_a_conversion_copies_only_when_asked(device: fw.Device) -> None:
         registered.__array__(np.dtype("float64"), copy=False)
 
 
+def test_numpy_is_told_how_to_get_a_peers_array(pair: Pair) -> None:
+    pair.left.publish("source", pair.left.allocate(3, "int32"))
+    remote = pair.far.lookup("source")
+    with pytest.raises(TypeError, match=r"x\.read\(\), or make a view of it, x\.alias\(\)"):
+        np.asarray(remote)
+    assert np.asarray(remote.alias()).shape == (3,)
+
+
 def test_dlpack_out_shares_the_memory(device: fw.Device) -> None:
     registered = device.allocate((2, 3), "float32")
     assert registered.__dlpack_device__() == (1, 0)

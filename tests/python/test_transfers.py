@@ -221,12 +221,17 @@ def test_a_closed_array_is_not_found(pair: Pair) -> None:
 def test_access_rights_are_enforced(pair: Pair) -> None:
     pair.left.publish("source", pair.left.allocate(8))
     readable = pair.far.lookup("source")
+    # In the call: nothing might wait for the Completion.
     with pytest.raises(fw.PermissionDenied) as raised:
-        pair.far.write(bytes(8), readable).wait()
+        pair.far.write(bytes(8), readable)
+    with pytest.raises(fw.PermissionDenied):
+        pair.far.write(np.zeros(8, "uint8"), readable, notify=1)
     assert isinstance(raised.value, PermissionError)
     _, writable = opened(pair, 8, "uint8")
     with pytest.raises(fw.PermissionDenied):
-        writable.read()
+        pair.near.read(writable, bytearray(8))
+    with pytest.raises(fw.PermissionDenied):
+        pair.near.read(writable, np.zeros(8, "uint8"))
     with pytest.raises(fw.PermissionDenied):
         writable.alias()
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from farwrite.errors import DeadlineExceeded
 from farwrite.lifetime.handle import Handle
+from farwrite.memory.array import as_numpy
 
 if TYPE_CHECKING:
     from farwrite.box.segment import Consistency, Segment
@@ -76,6 +77,11 @@ class Cached(Handle, elsewhere="pickle its array, or attach the segment in the o
             self._own = np.empty(self._segment.shape, self._segment.dtype)  # bytes may yet arrive
             raise
         return version
+
+    def __array__(
+        self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
+    ) -> npt.NDArray[Any]:
+        return as_numpy(self.array, dtype, copy)
 
     def _facts(self) -> str:
         return f"'{self._segment.name}' at version {self._version}"

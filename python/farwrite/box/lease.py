@@ -12,6 +12,7 @@ from farwrite import _farwrite
 from farwrite.box.element import Layout
 from farwrite.errors import FailedPrecondition
 from farwrite.lifetime.handle import Handle
+from farwrite.memory.array import as_numpy
 
 
 class Lease(
@@ -76,6 +77,11 @@ class Lease(
     def close(self) -> None:
         """End the lease. Closing twice is allowed."""
         self._data = None
+
+    def __array__(
+        self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
+    ) -> npt.NDArray[Any]:
+        return as_numpy(self.array, dtype, copy)
 
     def __enter__(self) -> Lease:
         return self

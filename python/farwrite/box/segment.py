@@ -462,6 +462,12 @@ class Segment(Changes[int]):
                 " longer timeout, or post the change and wait for its Update"
             ) from None
 
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError(
+            f"NumPy cannot view segment '{self._name}', which is the box's: read it, x.read(), or"
+            " pin a version, x.lease()"
+        )
+
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("len() of a segment without dimensions")

@@ -24,6 +24,19 @@ Access = Literal["read", "write"]
 MOST_BYTES = 2**63 - 1
 
 
+def as_numpy(
+    array: npt.NDArray[Any], dtype: npt.DTypeLike | None, copy: bool | None
+) -> npt.NDArray[Any]:
+    """Return what ``__array__(dtype, copy)`` of the object returns that has these elements."""
+    if copy:
+        return np.array(array, dtype=dtype, copy=True)
+    if dtype is not None and np.dtype(dtype) != array.dtype:
+        if copy is False:
+            raise ValueError(f"cannot convert {array.dtype} to {np.dtype(dtype)} without a copy")
+        return array.astype(dtype)
+    return array
+
+
 class RegisteredArray(
     Handle,
     elsewhere="pickle a copy, x.array.copy(), or publish it and look it up in the other process",
@@ -134,13 +147,7 @@ class RegisteredArray(
     ) -> npt.NDArray[Any]:
         if isinstance(self._array, CudaArray):
             return cast("npt.NDArray[Any]", self._array.__array__())
-        if copy:
-            return np.array(self._array, dtype=dtype, copy=True)
-        if dtype is not None and np.dtype(dtype) != self.dtype:
-            if copy is False:
-                raise ValueError(f"cannot convert {self.dtype} to {np.dtype(dtype)} without a copy")
-            return self._array.astype(dtype)
-        return self._array
+        return as_numpy(self._array, dtype, copy)
 
     def __dlpack__(self, **options: Any) -> Any:
         return self._array.__dlpack__(**options)
@@ -285,6 +292,12 @@ class RemoteArray(Handle, elsewhere="look it up in the other process: channel.lo
             return CudaArray(memory, self._shape, self._dtype)
         data = self._channel.native.alias(self.native, 0, self.nbytes)
         return np.ndarray(self._shape, self._dtype, buffer=cast("Any", data))
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError(
+            f"NumPy cannot view '{self._name}', which is the peer's: read it, x.read(), or make a"
+            " view of it, x.alias()"
+        )
 
     def __len__(self) -> int:
         if not self._shape:

@@ -23,6 +23,24 @@ def test_a_segment_can_be_like_an_array(box: fw.box.Client) -> None:
     assert not segment.read().any()
 
 
+def test_numpy_views_what_is_here_and_says_how_to_get_the_rest(box: fw.box.Client) -> None:
+    segment = box.create("w", 3, "float32")
+    segment.write(np.arange(3, dtype="float32"))
+    with pytest.raises(TypeError, match=r"x\.read\(\), or pin a version, x\.lease\(\)"):
+        np.asarray(segment)
+    with segment.lease() as lease:
+        pinned = np.asarray(lease)
+        assert pinned.tolist() == [0, 1, 2]
+        assert not pinned.flags.writeable
+        assert np.shares_memory(pinned, lease.array)
+        assert np.array(lease, dtype="float64", copy=True).dtype == np.float64
+    with pytest.raises(fw.FailedPrecondition):
+        np.asarray(lease)
+    cached = segment.cached()
+    assert np.shares_memory(np.asarray(cached), cached.array)
+    assert not np.asarray(cached).flags.writeable
+
+
 def test_each_change_is_one_version(box: fw.box.Client) -> None:
     segment = box.create("w", 4, "float64")
     assert segment.write(np.arange(4.0)) == 1

@@ -89,6 +89,15 @@ def run(awaitable: Any) -> object:
     return asyncio.run_coroutine_threadsafe(waits(), WORLD["loop"]).result()
 
 
+def refused_by_numpy(handle: Any) -> None:
+    """NumPy would make an array of one object of it."""
+    try:
+        np.asarray(handle)
+    except TypeError:
+        return
+    raise AssertionError(f"np.asarray took {handle!r}")
+
+
 def newer() -> tuple[int, int]:
     """What no model is newer than."""
     return WORLD["Model"].epoch, NEVER
@@ -192,6 +201,7 @@ ROWS: dict[str, dict[str, Row]] = {
         "descriptor": fact(),
         "read": peer(lambda o: o.read(timeout=SHORT), stopped=ONE_SIDED, closed=STILL_READ),
         "alias": own(**ALIAS),
+        "__array__": fact(refused_by_numpy),
         "__len__": fact(),
     },
     "Completion": {
@@ -275,6 +285,7 @@ ROWS: dict[str, dict[str, Row]] = {
     },
     "Segment": {
         **CHANGES,
+        "__array__": fact(refused_by_numpy),
         "name": fact(),
         "key": fact(),
         "shape": fact(),
@@ -332,10 +343,12 @@ ROWS: dict[str, dict[str, Row]] = {
         "epoch": fact(),
         "version": fact(),
         "close": fact(),
+        "__array__": fact(lambda o: np.asarray(o).sum(), shut=ENDED),
         "__enter__": fact(),
         "__exit__": fact(lambda o: o.__exit__(None, None, None)),
     },
     "Cached": {
+        "__array__": fact(np.asarray),
         "array": fact(),
         "version": fact(),
         "stale": peer(stopped=ONE_SIDED),
