@@ -34,6 +34,8 @@ LONG = 20.0
 """Seconds for calls that end by themselves, so that a busy machine does not end them."""
 SOON = 0.01
 """The limit of calls for which there is nothing, so that many of them take no time."""
+TIDIED = 1.5
+"""Seconds without a change after which a count is taken: a box looks each second who has left."""
 CHANGED = ("Segment", "Posted")
 
 
@@ -93,7 +95,7 @@ class Interrupted:
                 break  # a call that fails ends the group
         else:
             self.run()
-        after = WORLD["kept"] = settled(before)
+        after = WORLD["kept"] = settled(before, TIDIED)
         left = (
             {}
             if self._ends

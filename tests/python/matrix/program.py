@@ -17,6 +17,7 @@ import functools
 import os
 import resource
 import signal
+import socket
 import sys
 import threading
 import time
@@ -188,6 +189,16 @@ def close(peer: PeerProcess) -> None:
     gone(fw.Unavailable)
 
 
+def keep_ports() -> None:
+    """Keep the ports at which the peer listened: another program would answer there."""
+    for endpoint in WORLD["endpoints"].values():
+        host, _, port = endpoint.rpartition(":")
+        kept = WORLD["stack"].enter_context(socket.socket())
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with contextlib.suppress(OSError):  # taken already
+            kept.bind((host, int(port)))
+
+
 def stop_amid_a_change(peer: PeerProcess) -> None:
     """Stop the peer, whose client is in the middle of a change of this process' box."""
     peer.run(far_side.begin_change)
@@ -204,9 +215,9 @@ def restart(peer: PeerProcess) -> None:
 
 STRIKES: dict[str, Callable[[PeerProcess], object]] = {
     "none": lambda _: None,
-    "killed": kill,
+    "killed": lambda peer: (kill(peer), keep_ports()),
     "stopped": stop_amid_a_change,
-    "closed": close,
+    "closed": lambda peer: (close(peer), keep_ports()),
     "restarted": restart,
     "babbling": lambda peer: peer.run(far_side.babble, command_line.SEED),
     "shut": lambda _: close_each_handle(),
