@@ -150,7 +150,7 @@ std::optional<std::uint32_t> HostedSegment::draft() {
     if (freed_) return std::nullopt;
     // While the current buffer is pinned, the other changes need a spare one as well.
     if (const auto spare = buffers_.take_spare(buffers_.pinned(buffers_.current()))) return spare;
-  } while (set_silent_aside());
+  } while (make_room());
   return std::nullopt;
 }
 
@@ -178,7 +178,7 @@ Result<HostedSegment::Target> HostedSegment::begin_change(bool whole, bool overw
       changing_ = target;
       return target;
     }
-  } while (set_silent_aside());
+  } while (make_room());
   return Status::error(
       StatusCode::kResourceExhausted, {.operation = kChange},
       "a lease pins the current version of '" + spec_.name + "', and no other buffer is free",

@@ -108,7 +108,8 @@ class HostedSegment : public std::enable_shared_from_this<HostedSegment> {
 
   // How many pins exist.
   std::uint64_t leases() const;
-  // Says whether the holder of a pin is silent: stopped, or cut off. On any thread.
+  // Says whether the holder of a pin is silent: stopped, or cut off. Ends the pin first if the
+  // holder has given it back. On any thread, without a lock held.
   using Silent = std::function<bool()>;
   // Pins the current buffer; waits for a change that is made in it. kResourceExhausted, kNotFound.
   // Where buffers are short, those whose holders are all silent count no longer: they stay as they
@@ -152,8 +153,9 @@ class HostedSegment : public std::enable_shared_from_this<HostedSegment> {
   };
 
   Status gone() const;
-  // Whether a buffer was set aside, because all its holders are silent.
-  bool set_silent_aside();
+  // Whether another try may find a buffer: a pin has ended, or all holders of a buffer are silent,
+  // and it was set aside.
+  bool make_room();
   Status check_range(std::uint64_t offset, std::uint64_t length, std::string_view what) const;
   // A change of bytes, with change_mutex_: chooses its buffer, and ends by end_change(), or by
   // cancel_change() if nothing was written. `whole`: it touches all bytes; `overwrites`: it reads

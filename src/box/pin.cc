@@ -1,4 +1,5 @@
 // Pins of a hosted segment: the leases of its clients, and the snapshots that are written.
+#include <algorithm>
 #include <map>
 #include <utility>
 #include <vector>
@@ -26,20 +27,22 @@ std::uint64_t HostedSegment::leases() const {
   return buffers_.pins();
 }
 
-bool HostedSegment::set_silent_aside() {
-  std::vector<Holder> holders;
+bool HostedSegment::make_room() {
+  std::map<std::uint64_t, Holder> holders;
   {
     const core::Lock lock(mutex_);
-    for (const auto& [pin, holder] : holders_) holders.push_back(holder);
+    holders = holders_;
   }
   std::map<std::uint64_t, bool> silent;  // of each buffer: all holders
-  for (const Holder& holder : holders) {
+  for (const auto& [pin, holder] : holders) {
     const bool is_silent = holder.silent();
     const auto [at, first] = silent.emplace(holder.buffer, is_silent);
     if (!first) at->second = at->second && is_silent;
   }
-  bool any = false;
   const core::Lock lock(mutex_);
+  bool any = std::any_of(holders.begin(), holders.end(),
+                         [&](const auto& known)
+                             FW_REQUIRES(mutex_) { return !holders_.contains(known.first); });
   for (const auto& [buffer, all] : silent) {
     // A holder that came meanwhile is alive, and has the current buffer, which stays.
     if (all && buffers_.set_aside(buffer)) any = true;
@@ -57,7 +60,7 @@ Result<Pin> HostedSegment::pin(Silent silent) {
     if (pinned.ok()) break;
     if (!changing_.has_value()) {
       lock.unlock();
-      if (!set_silent_aside()) return pinned;
+      if (!make_room()) return pinned;
       lock.lock();
       continue;
     }

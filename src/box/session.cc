@@ -326,7 +326,7 @@ void Session::lease(const Request& request) {
   if (segment == nullptr) return;
   Result<Pin> pin = segment->pin([weak = weak_from_this()] {
     const auto session = weak.lock();
-    return session != nullptr && session->silent();
+    return session != nullptr && session->holds_silently();
   });
   if (!pin.ok()) return refuse(request.id, pin.status());
   const auto held = std::make_shared<Pin>(*std::move(pin));

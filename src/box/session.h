@@ -39,6 +39,12 @@ class Session : public std::enable_shared_from_this<Session> {
   }
   // Whether nothing came from the client for the device's detection time.
   bool silent() const { return channel_.peer_state() == PeerState::kSilent; }
+  // Of one who holds a lease: takes what the client has given back, which this thread may not have
+  // come to, and says whether it is silent. Also from other threads.
+  bool holds_silently() {
+    channel_.take_waiting_returns();
+    return silent();
+  }
   // Also from other threads.
   bool has_attached(std::uint64_t key) const;
   bool ended() const { return ended_.load(std::memory_order_acquire); }

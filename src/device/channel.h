@@ -68,6 +68,7 @@ class Channel {
                   std::uint32_t tag = 0, std::uint32_t lane = 0);
   // As ChannelLanes.
   void take_returns(bool take);
+  void take_waiting_returns();
 
   // For a thread that waits for what it posts, on a channel without a handler: as ChannelLanes.
   void drive(const std::function<void()>& post, const std::function<bool()>& over,

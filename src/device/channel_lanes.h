@@ -1,8 +1,9 @@
 // ChannelLanes: a channel's lanes, and who polls them when.
 //
 // A user's thread that waits for notifications polls the users' lanes itself (LaneDriver). Pollers
-// serve them where nothing else does, and they serve the return lane, unless take_returns(). After
-// the peer's end they empty every lane, whichever thread took the notifications before.
+// serve them where nothing else does, and they serve the return lane, unless take_returns() or
+// drive(). After the peer's end they empty every lane, whichever thread took the notifications
+// before.
 #pragma once
 
 #include <poll.h>
@@ -76,7 +77,8 @@ class ChannelLanes final : public LaneDriver {
   bool leave_pollers(bool return_lane_too, core::Deadline deadline);
 
   // For a thread that waits for what it posts: `post()`, and then passes to `take` what arrives
-  // until `over()`. The reads that it posts need no poller, and leases that come back wake none.
+  // until `over()`. The reads that it posts need no poller, and leases that come back wake none
+  // before it sleeps. One thread at a time, and none that waits for notifications beside it.
   // Returns earlier where it has to wait in another way: the deadline has passed, a handler was
   // set, the peer or the channel has ended.
   void drive(const std::function<void()>& post, const std::function<bool()>& over,
@@ -84,10 +86,13 @@ class ChannelLanes final : public LaneDriver {
              std::chrono::nanoseconds spin);
 
   // For a channel on which one thread waits again and again: whether that thread takes what comes
-  // on the return lane, too, and calls what a lease calls at its end. Until it waits again, or has
-  // this ended, nothing else does while the peer is there. Where a look at the lane is not one at
-  // memory, pollers do it all the same.
+  // on the return lane, too, and calls what a lease calls at its end. While it does something else,
+  // take_waiting_returns() does that in any thread; a tick of the channel calls it. Where a look at
+  // the lane is not one at memory, pollers take them all the same.
   void take_returns(bool take);
+  void take_waiting_returns() {
+    if (takes_returns_.load() && lane(user_lanes_).worth_polling()) (void)serve_returns();
+  }
 
   // LaneDriver.
   void poll_lanes(std::optional<Notification>* taken) override;

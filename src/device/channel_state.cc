@@ -184,6 +184,7 @@ void ChannelState::heard() {
 
 void ChannelState::tick(std::chrono::nanoseconds now, std::chrono::nanoseconds absence) {
   landing_.settle();
+  take_waiting_returns();
   release_held();
   landing_.reclaim();
   peer_requests_.expire_parked();

@@ -77,6 +77,7 @@ class ChannelState final : public fabric::LinkObserver,
              const std::function<void(Notification)>& take, core::Deadline deadline);
   void wake_drivers();
   void take_returns(bool take);
+  void take_waiting_returns();
   Result<Notification> wait_notification(std::chrono::nanoseconds timeout);
   Result<std::optional<Notification>> try_notification();
   Result<int> notification_descriptor();

@@ -206,6 +206,11 @@ void ChannelState::take_returns(bool take) {
   if (pass) lanes_.take_returns(take);
 }
 
+void ChannelState::take_waiting_returns() {
+  const core::Gate::Pass pass(gate_);
+  if (pass) lanes_.take_waiting_returns();
+}
+
 Result<Notification> ChannelState::wait_notification(std::chrono::nanoseconds timeout) {
   constexpr std::string_view kOperation = "wait for a notification";
   FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check(kOperation));

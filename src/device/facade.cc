@@ -126,6 +126,8 @@ void Channel::drive(const std::function<void()>& post, const std::function<bool(
 
 void Channel::take_returns(bool take) { state_->take_returns(take); }
 
+void Channel::take_waiting_returns() { state_->take_waiting_returns(); }
+
 void Channel::wake_drivers() { state_->wake_drivers(); }
 
 void Channel::run_later(std::chrono::nanoseconds delay, std::function<void()> function) {

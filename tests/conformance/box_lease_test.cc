@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -61,6 +62,28 @@ TEST_P(BoxOnOneHost, LeasesOfTooManyVersionsAreRefusedAndChangesGoOn) {
   EXPECT_TRUE(all_are(32.0F, read(segment)));
   leases.clear();
   EXPECT_TRUE(eventually([&] { return segment.lease(kHang).ok(); }));
+}
+
+TEST_P(BoxOnOneHost, ALeaseThatCameBackFreesItsBufferWhileTheServerIsBusyWithItsClient) {
+  if (GetParam().fabric != FabricKind::kShm)
+    GTEST_SKIP() << "leases are short where bytes are read";
+  SegmentSpec spec = vector_spec("small", kLeaseElements);
+  spec.buffers = 2;
+  const Client holder = connect();
+  const Segment small = create(holder, spec);
+  const Segment large = create(holder, vector_spec("large", 16 * kLeaseLarge));
+  Result<Segment> other = connect().attach("small");
+  ASSERT_OK(other);
+  std::optional<LeasedSegment> lease = small.lease(kHang).value();
+  apply(small, change_of(Operation::kFill, 1.0));
+  EXPECT_CODE(kResourceExhausted, other->lease(kHang).status());
+  std::vector<Update> changes;
+  changes.reserve(100);
+  for (int i = 0; i < 100; ++i) changes.push_back(large.post(change_of(Operation::kScale, 1.0)));
+  ASSERT_OK(changes.front().done.wait(kHang));  // it is busy with the others
+  lease.reset();
+  EXPECT_OK(other->lease(kHang).status());
+  for (const Update& change : changes) ASSERT_OK(change.done.wait(kHang));
 }
 
 TEST_P(BoxOnOneHost, AReadOutlastsLeasesThatLeaveItNoBuffer) {

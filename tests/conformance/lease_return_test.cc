@@ -135,9 +135,66 @@ TEST_P(LeaseReturns, AThreadThatDrivesTakesThemAndWakesNoPoller) {
   EXPECT_OK(near_.notify(0).wait(kHang));
   far.join();
   // A thread that has gone to sleep leaves them to the poller.
-  if (near_.peer().fabric == FabricKind::kShm) {
+  const bool shm = near_.peer().fabric == FabricKind::kShm;
+  if (shm) {
     EXPECT_GT(taken_here, 0U);
   }
+  // The poller is woken again.
+  const std::uint64_t rings = far_.stats().doorbells;
+  lease_and_return();
+  EXPECT_TRUE(eventually([&] { return returned_.load() == kTimes + 1; }));
+  if (shm) {
+    EXPECT_GT(far_.stats().doorbells, rings);
+  }
+}
+
+TEST_P(LeaseReturns, AThreadThatDrivesAndSleepsLeavesThemToThePoller) {
+  bool rang = false;
+  for (int tries = 0; tries < 5 && !rang; ++tries) {
+    std::atomic<bool> answered{false};
+    std::thread far;
+    const std::uint32_t before = returned_.load();
+    near_.drive(
+        [&] {
+          EXPECT_OK(
+              near_.lend({"hello", 5}, {memory_, kBytes}, [this] { ++returned_; }).wait(kHang));
+          far = std::thread([&] {
+            auto taken = far_.wait_notification(kHang);
+            ASSERT_OK(taken);
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));  // it sleeps by now
+            const std::uint64_t rings = far_.stats().doorbells;
+            taken->lent = RemoteRegion();
+            EXPECT_TRUE(eventually([&] { return returned_.load() > before; }));
+            rang = far_.stats().doorbells > rings;
+            EXPECT_OK(far_.notify(1).wait(kHang));
+          });
+        },
+        [&] { return answered.load(); }, [&](const Notification&) { answered.store(true); },
+        core::Deadline::after(kHang));
+    far.join();
+    EXPECT_TRUE(answered.load());
+  }
+  if (near_.peer().fabric == FabricKind::kShm) {
+    EXPECT_TRUE(rang);
+  }
+}
+
+TEST_P(LeaseReturns, ATickTakesThemWhereTheThreadIsBusy) {
+  near_.take_returns(true);
+  for (std::uint32_t i = 1; i <= 3; ++i) {
+    lease_and_return();  // nothing looks
+    EXPECT_TRUE(eventually([&] { return returned_.load() == i; }));
+  }
+}
+
+TEST_P(LeaseReturns, AnyThreadMayTakeThem) {
+  near_.take_returns(true);
+  lease_and_return();
+  // The poller, or a tick, may be at it.
+  EXPECT_TRUE(eventually([&] {
+    near_.take_waiting_returns();
+    return returned_.load() == 1;
+  }));
 }
 
 TEST_P(LeaseReturns, AClosingChannelStillGetsThem) {

@@ -377,8 +377,7 @@ void ShmLane::disarm() {
 }
 
 bool ShmLane::rearm() {
-  // A thread that polls arms before it sleeps.
-  if (polling_.test_and_set(std::memory_order_acquire)) return true;
+  if (polling_.test_and_set(std::memory_order_acquire)) return false;
   consumer_.request_wake();
   const bool quiet = corrupt_.load() || consumer_.empty();
   if (!quiet) consumer_.withdraw_wake_request();
