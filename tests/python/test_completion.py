@@ -60,10 +60,12 @@ def test_ends_at_once_on_shm(pair: Pair) -> None:
 
 
 def test_the_repr_of_a_failed_write_says_why(pair: Pair) -> None:
-    pair.right.publish("weights", pair.right.allocate(8))
-    failed = pair.near.write(bytes(8), pair.near.lookup("weights"))
+    inbox = pair.far.publish("inbox", pair.far.allocate(8))
+    target = pair.near.lookup("inbox")
+    inbox.close()
+    failed = pair.near.write(bytes(8), target)
     assert repr(failed).startswith("<Completion failed: write to ")
-    assert "the peer's memory is for reading only" in repr(failed)
+    assert "the memory was closed by its owner" in repr(failed)
 
 
 def _open_inbox(state: PeerState) -> None:
