@@ -291,7 +291,7 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
         Raises
         ------
         InvalidArgument, OutOfRange, PermissionDenied
-            As `write`, or if `out` is read-only.
+            As `write`, or if `out` is read-only, or the source is for writing only.
         """
         region = instance("read", source, RemoteArray, _LOOK_UP).native
         if (posted := self._native.read_plain(out, region, offset, lane)) is not None:

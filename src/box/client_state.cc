@@ -372,7 +372,8 @@ Result<ClientState::Lendable> ClientState::lendable(ByteView memory) {
   }
   std::byte* const staged = room.value().get();
   if (memory.size <= memory::WarmTargets::kCacheBytes) {
-    std::memcpy(staged, memory.data, memory.size);  // the server reads it at once
+    // The server reads it at once: streaming stores would send it past the caches.
+    std::memcpy(staged, memory.data, memory.size);
   } else {
     copy_bytes(staged, memory.data, memory.size);
   }

@@ -21,8 +21,8 @@ constexpr std::chrono::nanoseconds kMemoryTimeout = std::chrono::seconds(30);
 }  // namespace
 
 void Session::run() {
-  // What a lease of a box calls at its end only drops its memory. A poller would have to be woken
-  // for each one, beside this thread.
+  // The callback of a box's lease only drops memory, so this thread may run it. A poller would be
+  // woken for each lease, beside this thread.
   channel_.take_returns(true);
   while (true) {
     std::optional<ReceivedRequest> received = std::exchange(ahead_, std::nullopt);

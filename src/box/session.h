@@ -39,8 +39,8 @@ class Session : public std::enable_shared_from_this<Session> {
   }
   // Whether nothing came from the client for the device's detection time.
   bool silent() const { return channel_.peer_state() == PeerState::kSilent; }
-  // Of one who holds a lease: takes what the client has given back, which this thread may not have
-  // come to, and says whether it is silent. Also from other threads.
+  // Takes the leases that the client has given back, which the session's thread may not have come
+  // to, and says whether the client is silent. Also from other threads.
   bool holds_silently() {
     channel_.take_waiting_returns();
     return silent();

@@ -85,10 +85,10 @@ class ChannelLanes final : public LaneDriver {
              const std::function<void(Notification)>& take, core::Deadline deadline,
              std::chrono::nanoseconds spin);
 
-  // For a channel on which one thread waits again and again: whether that thread takes what comes
-  // on the return lane, too, and calls what a lease calls at its end. While it does something else,
-  // take_waiting_returns() does that in any thread; a tick of the channel calls it. Where a look at
-  // the lane is not one at memory, pollers take them all the same.
+  // For a channel on which one thread waits again and again. With `take`, that thread also polls
+  // the return lane and runs the callbacks of the leases that come back; without, a poller does.
+  // While the thread is busy, take_waiting_returns() does the same in any thread, as each tick of
+  // the channel does. On a fabric whose lanes are not this process's memory, `take` has no effect.
   void take_returns(bool take);
   void take_waiting_returns() {
     if (takes_returns_.load() && lane(user_lanes_).worth_polling()) (void)serve_returns();
@@ -129,7 +129,7 @@ class ChannelLanes final : public LaneDriver {
   std::vector<std::shared_ptr<ChannelLane>> lanes_;  // the users', then the return lane
   std::uint32_t user_lanes_ = 0;
   bool cpu_free_target_ = false;
-  bool polls_memory_ = false;  // a look at a lane is one at this process's memory
+  bool polls_memory_ = false;  // a look at a lane reads this process's memory
   std::string_view fabric_;
   std::string peer_name_;
 

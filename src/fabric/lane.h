@@ -38,7 +38,7 @@ class Lane {
   virtual void disarm() {}
 
   // Ends a disarm() on behalf of another thread, which still sleeps on the doorbell. False:
-  // something has come meanwhile, for which that one has to be woken.
+  // something may have come meanwhile, and the caller wakes that thread.
   virtual bool rearm() { return true; }
 };
 

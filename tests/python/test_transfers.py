@@ -221,7 +221,7 @@ def test_a_closed_array_is_not_found(pair: Pair) -> None:
 def test_access_rights_are_enforced(pair: Pair) -> None:
     pair.left.publish("source", pair.left.allocate(8))
     readable = pair.far.lookup("source")
-    # In the call: nothing might wait for the Completion.
+    # The call raises, because a program may drop the Completion.
     with pytest.raises(fw.PermissionDenied) as raised:
         pair.far.write(bytes(8), readable)
     with pytest.raises(fw.PermissionDenied):

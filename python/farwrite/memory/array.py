@@ -27,7 +27,7 @@ MOST_BYTES = 2**63 - 1
 def as_numpy(
     array: npt.NDArray[Any], dtype: npt.DTypeLike | None, copy: bool | None
 ) -> npt.NDArray[Any]:
-    """Return what ``__array__(dtype, copy)`` of the object returns that has these elements."""
+    """Return what ``__array__(dtype, copy)`` returns for an object with these elements."""
     if copy:
         return np.array(array, dtype=dtype, copy=True)
     if dtype is not None and np.dtype(dtype) != array.dtype:

@@ -363,11 +363,16 @@ Doorbell ShmLane::arm() {
   // Earlier rings first: what they announced is in the ring, and looked at below. Only here, never
   // in poll(), or one thread's poll would take another one's wake-up away.
   silence(own_doorbell_);
-  consumer_.request_wake();
-  doorbell.ready = !corrupt_.load() && !consumer_.empty();
-  if (doorbell.ready) consumer_.withdraw_wake_request();
+  doorbell.ready = !may_sleep();
   polling_.clear(std::memory_order_release);
   return doorbell;
+}
+
+bool ShmLane::may_sleep() {
+  consumer_.request_wake();
+  if (corrupt_.load() || consumer_.empty()) return true;
+  consumer_.withdraw_wake_request();
+  return false;
 }
 
 void ShmLane::disarm() {
@@ -378,9 +383,7 @@ void ShmLane::disarm() {
 
 bool ShmLane::rearm() {
   if (polling_.test_and_set(std::memory_order_acquire)) return false;
-  consumer_.request_wake();
-  const bool quiet = corrupt_.load() || consumer_.empty();
-  if (!quiet) consumer_.withdraw_wake_request();
+  const bool quiet = may_sleep();
   polling_.clear(std::memory_order_release);
   return quiet;
 }

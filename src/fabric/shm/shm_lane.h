@@ -87,6 +87,8 @@ class ShmLane final : public Lane {
   Completion push(RecordKind kind, std::uint32_t tag, ByteView payload);
   // Moves what it can from the outbox into the ring; true if something is left.
   bool drain_outbox();
+  // With polling_ held: asks the peer to ring, unless something is there already.
+  bool may_sleep();
   void ring_if_asleep() FW_REQUIRES(sending_);
   // Needs no lock. Much earlier, a receiver that polls would take the line back.
   void fetch_next_cell() const FW_NO_THREAD_SAFETY_ANALYSIS { producer_.prefetch(); }

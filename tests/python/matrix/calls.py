@@ -90,7 +90,7 @@ def run(awaitable: Any) -> object:
 
 
 def refused_by_numpy(handle: Any) -> None:
-    """NumPy would make an array of one object of it."""
+    """Check that NumPy refuses the handle, of which it would make an array of one object."""
     try:
         np.asarray(handle)
     except TypeError:

@@ -35,7 +35,7 @@ LONG = 20.0
 SOON = 0.01
 """The limit of calls for which there is nothing, so that many of them take no time."""
 TIDIED = 1.5
-"""Seconds without a change after which a count is taken: a box looks each second who has left."""
+"""Seconds without a change before a count: a box joins threads of clients once a second."""
 CHANGED = ("Segment", "Posted")
 
 
