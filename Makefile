@@ -168,8 +168,11 @@ grpc-programs: $(VENV)/.tools ## Build gRPC's own test programs in build/grpc/pr
 IN_ORDER := --dist loadfile --no-loadscope-reorder
 NAMESPACE_TESTS = $(shell grep -rl 'mark\.namespaces' --include='test_*.py' tests/python)
 
+# Of the C++ tests: unit, conformance, interface, fault, cuda, fuzz; none means all.
+RELEASE_SUITES ?=
+
 test: install plugin $(VENV)/.torch $(VENV)/.dev ## Run the tests of everyday work: C++ in the release preset, then Python
-	@tools/run_cpp_tests.sh release
+	@tools/run_cpp_tests.sh release $(RELEASE_SUITES)
 	$(call say,test: python)
 	@mkdir -p build/release/results
 	@$(VENV)/bin/pytest -q -n $(TEST_JOBS) $(IN_ORDER) --junit-xml=build/release/results/python.xml
@@ -200,7 +203,7 @@ test-slow: install plugin $(VENV)/.torch $(VENV)/.dev ## Run the Python tests th
 		--junit-xml=build/release/results/slow_namespaces.xml $(NAMESPACE_TESTS)
 	@$(VENV)/bin/python tools/check_skips.py build/release/results/slow*.xml
 
-# Of the C++ tests: unit, conformance, interface, fault, cuda, doubles, fuzz; none means all.
+# As RELEASE_SUITES; doubles is one more.
 ASAN_SUITES ?=
 
 test-asan: install ## Run the C++ tests under ASan and UBSan
@@ -224,7 +227,7 @@ VERBS_ACCEL ?= auto
 VERBS_LANES ?= one_guest two_guests tensorflow
 
 verbs-test: install plugin $(VENV)/.dev ## Run what needs RDMA devices in guests that have soft ones
-	@tools/run_cpp_tests.sh --build-only release
+	@tools/run_cpp_tests.sh --build-only release unit conformance
 	$(call say,test: in guests with soft-RoCE)
 	@$(VENV)/bin/python tests/softroce/verbs_test.py --accel $(VERBS_ACCEL) $(VERBS_LANES)
 	@$(VENV)/bin/python tools/check_skips.py build/verbs/results/*.xml
@@ -253,11 +256,11 @@ gpu-test: install $(VENV)/.dev ## Run the tests of GPU memory on this machine's 
 fuzz: install $(VENV)/.tensorflow ## Fuzz every decoder of peer bytes, FUZZ_SECONDS (10) each
 	@tools/run_fuzzers.sh
 
-# clang-tidy reads how each source is compiled alone; the wheel's build compiles groups of them.
+# As the wheel is compiled, without the tests.
 CONFIGURE_FOR_LINT := readarray -t settings < <(sed -nE \
 	's/^(Python_(EXECUTABLE|INCLUDE_DIR)|CMAKE_(CXX_FLAGS|BUILD_TYPE)|FARWRITE_PYTHON):/-D&/p' \
 	build/release/CMakeCache.txt) \
-	&& cmake -S . -B build/lint -G Ninja "$${settings[@]}" -DFARWRITE_UNITY=OFF --log-level=WARNING >/dev/null
+	&& cmake -S . -B build/lint -G Ninja "$${settings[@]}" --log-level=WARNING >/dev/null
 
 # all: clang-tidy and mypy look at everything, and not only at what changed since it was clean.
 LINT ?= changed

@@ -83,6 +83,11 @@ LANES = (
     ),
     Lane("lint", 350, "make lint LINT=all"),
     Lane("apart", 600, "tools/build_apart.sh"),
+    Lane(
+        "interface",
+        120,
+        f"tools/run_cpp_tests.sh release interface && {SKIPS} build/release/results/*.xml",
+    ),
     Lane("asan", 400, "make test-asan"),
     Lane("tsan", 550, "make test-tsan"),
     Lane("grpc-asan", 150, "make test-sanitized SANITIZED_LANES=grpc_asan"),

@@ -1,12 +1,13 @@
 """Runs clang-tidy on every file of src/ and bench/ that a build compiles, several at a time.
 
-    python tools/run_clang_tidy.py [--jobs N] [--all] BUILD... [--files FILE...]
+    python tools/run_clang_tidy.py [--jobs N] [--all] BUILD...
 
-Each BUILD holds a compile_commands.json. With FILEs, only those are checked.
+Each BUILD holds a compile_commands.json. Sources that it compiles as a group (cmake/unity.cmake)
+are looked at as one: most of the time is their headers.
 
-A clean file is remembered in the user's cache by a digest of all that clang-tidy read of ours: the
-file, what it includes, its compile command, the settings and the tool's version. So a run looks at
-what a change touches, in this clone and in any other; --all looks at everything.
+What was clean is remembered in the user's cache by a digest of all that clang-tidy read of ours:
+the source or group, what it includes, its compile command, the settings and the tool's version. So
+a run looks at what a change touches, in this clone and in any other; --all looks at everything.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import hashlib
+import importlib.resources
 import itertools
 import json
 import os
@@ -29,6 +31,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = (ROOT / "src", ROOT / "bench/src", ROOT / "bench/grpc")
+OURS = r"/(include/farwrite|src|bench/grpc)/.*\.(h|cc)$"
 CLEAN = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "farwrite/clang-tidy")
 KEPT_DAYS = 30
 INCLUDE = re.compile(rb'^\s*#\s*include\s*["<]([^">]+)[">]', re.MULTILINE)
@@ -53,6 +56,14 @@ class Compiled(NamedTuple):
         ]
         paths = (Path(self.build, name).resolve() for name in named)
         return tuple(path for path in paths if path.is_relative_to(ROOT))
+
+    def is_ours(self) -> bool:
+        """Whether it is one of FOLDERS, or a group of such."""
+        source = self.source
+        if "Unity" in source.parts:
+            named = read(source).includes[0]
+            source = next(filter(None, (header_at(folder, named) for folder in self.folders)))
+        return any(source.is_relative_to(folder) for folder in FOLDERS)
 
     @property
     def settings(self) -> list[Path]:
@@ -92,40 +103,72 @@ class Remembered:
                     file.unlink()
 
 
+class Read(NamedTuple):
+    """A file of ours as it was when it was read."""
+
+    changed_at: int
+    digest: bytes
+    includes: tuple[str, ...]
+
+
 @cache
-def text_and_includes(file: Path) -> tuple[bytes, tuple[str, ...]]:
-    """Return what a file says, and what it includes."""
+def read(file: Path) -> Read:
+    """Read a file once."""
+    changed_at = file.stat().st_mtime_ns
     text = file.read_bytes()
-    return text, tuple(name.decode() for name in INCLUDE.findall(text))
+    includes = tuple(name.decode() for name in INCLUDE.findall(text))
+    return Read(changed_at, hashlib.sha256(text).digest(), includes)
 
 
-def digest(compiled: Compiled, version: bytes) -> str:
-    """Return a name for all that clang-tidy reads, headers of the system left out."""
-    read = hashlib.sha256(version)
-    for file in compiled.settings:
-        read.update(file.read_bytes())
-    read.update(compiled.command.replace(str(ROOT), "").encode())
-    waiting, seen = [compiled.source], {compiled.source}
-    while waiting:
-        file = waiting.pop()
-        text, includes = text_and_includes(file)
-        read.update(hashlib.sha256(text).digest())
-        for name in includes:
-            for folder in (file.parent, *compiled.folders):
-                header = (folder / name).resolve()
-                if header.is_file():
-                    if header not in seen:
-                        seen.add(header)
-                        waiting.append(header)
-                    break
-    return read.hexdigest()
+@cache
+def header_at(folder: Path, name: str) -> Path | None:
+    """Return the header that a folder has by that name."""
+    header = (folder / name).resolve()
+    return header if header.is_file() else None
+
+
+def files_of(compiled: Compiled) -> list[Path]:
+    """Return a source, what it includes, and its settings; headers of the system left out."""
+    files, folders = [compiled.source], compiled.folders
+    seen = set(files)
+    for file in files:  # which grows
+        for name in read(file).includes:
+            found = (header_at(folder, name) for folder in (file.parent, *folders))
+            header = next(filter(None, found), None)
+            if header is not None and header not in seen:
+                seen.add(header)
+                files.append(header)
+    return files + compiled.settings
+
+
+def digest(compiled: Compiled, files: list[Path], version: bytes) -> str:
+    """Return a name for all that clang-tidy reads of a source."""
+    all_read = hashlib.sha256(version)
+    all_read.update(compiled.command.replace(str(ROOT), "").encode())
+    for file in files:
+        all_read.update(read(file).digest)
+    return all_read.hexdigest()
+
+
+def is_unchanged(file: Path) -> bool:
+    """Whether a file is as it was when it was read."""
+    try:
+        return file.stat().st_mtime_ns == read(file).changed_at
+    except OSError:
+        return False
+
+
+@cache
+def clang_tidy() -> str:
+    """Return the path of the program, which .venv/bin has inside a program of Python."""
+    return str(importlib.resources.files("clang_tidy").joinpath("data", "bin", "clang-tidy"))
 
 
 def check(compiled: Compiled) -> tuple[Path, bool, str]:
     """Return the file, whether it is clean, and what clang-tidy said about it."""
     # GCC's own warning options mean nothing to clang. Clang alone analyses locks.
-    command = ["clang-tidy", "--quiet", "--extra-arg=-Wno-unknown-warning-option"]
-    command.append("--extra-arg=-Wthread-safety")
+    command = [clang_tidy(), "--quiet", "--extra-arg=-Wno-unknown-warning-option"]
+    command += ["--extra-arg=-Wthread-safety", f"--header-filter={OURS}"]
     done = subprocess.run(
         [*command, "-p", str(compiled.build), str(compiled.source)], capture_output=True, text=True
     )
@@ -138,22 +181,20 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--all", action="store_true")
     parser.add_argument("builds", type=Path, nargs="+", metavar="BUILD")
-    parser.add_argument("--files", type=Path, nargs="+", default=[], metavar="FILE")
     arguments = parser.parse_args()
 
     known = {}
     for build in arguments.builds:
         for entry in json.loads((build / "compile_commands.json").read_text()):
             source = Path(entry["directory"], entry["file"]).resolve()
-            if any(source.is_relative_to(folder) for folder in FOLDERS):
-                known[source] = Compiled(source, build.resolve(), entry["command"])
-    wanted = {path.resolve() for path in arguments.files} or known.keys()
-    if unknown := wanted - known.keys():
-        parser.error(f"no BUILD compiles {', '.join(map(str, unknown))}")
-    sources = [known[source] for source in sorted(wanted & known.keys())]
+            compiled = Compiled(source, build.resolve(), entry["command"])
+            if compiled.is_ours():
+                known[source] = compiled
+    sources = [known[source] for source in sorted(known)]
 
-    version = subprocess.run(["clang-tidy", "--version"], capture_output=True, check=True).stdout
-    names = {compiled.source: digest(compiled, version) for compiled in sources}
+    version = subprocess.run([clang_tidy(), "--version"], capture_output=True, check=True).stdout
+    files = {compiled.source: files_of(compiled) for compiled in sources}
+    names = {one.source: digest(one, files[one.source], version) for one in sources}
     remembered = Remembered()
     if not arguments.all:
         sources = [one for one in sources if names[one.source] not in remembered]
@@ -165,8 +206,7 @@ def main() -> int:
             source, clean, output = run.result()
             if clean:
                 # Not if it changed meanwhile: which text was clean is then unknown.
-                text_and_includes.cache_clear()
-                if digest(known[source], version) == names[source]:
+                if all(map(is_unchanged, files[source])):
                     remembered.add(names[source])
             else:
                 failed += 1
@@ -174,7 +214,10 @@ def main() -> int:
                 print(f"{source.relative_to(ROOT)}:\n{output}\n", flush=True)
     remembered.forget_old()
     unchanged = len(names) - len(sources)
-    print(f"clang-tidy: {len(sources)} files, {failed} with findings; {unchanged} as before, clean")
+    print(
+        f"clang-tidy: {len(sources)} sources and groups of them, {failed} with findings;"
+        f" {unchanged} as before, clean"
+    )
     return int(failed > 0)
 
 

@@ -24,11 +24,11 @@ def nothing_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def digest(folder: Path, options: str = "", version: bytes = b"1") -> str:
-    run_clang_tidy.text_and_includes.cache_clear()
+    run_clang_tidy.read.cache_clear()
     named = shlex.quote(f"{folder}/include")
     command = f"g++ -I{named} {options} -c source.cc"
     compiled = run_clang_tidy.Compiled(folder / "source.cc", folder / "build", command)
-    return run_clang_tidy.digest(compiled, version)
+    return run_clang_tidy.digest(compiled, run_clang_tidy.files_of(compiled), version)
 
 
 def checkout(folder: Path) -> Path:
@@ -61,6 +61,16 @@ def test_a_file_is_new_if_anything_that_it_includes_changed(
     with (folder / changed).open("a") as file:
         file.write("int more();\n")
     assert digest(folder) != before
+
+
+def test_a_file_that_changes_while_it_is_looked_at_is_not_remembered(tmp_path: Path) -> None:
+    header = checkout(tmp_path / "one") / "beside.h"
+    run_clang_tidy.read(header)
+    assert run_clang_tidy.is_unchanged(header)
+    header.write_text("int more();\n")
+    assert not run_clang_tidy.is_unchanged(header)
+    header.unlink()
+    assert not run_clang_tidy.is_unchanged(header)
 
 
 def test_a_file_is_new_under_other_options_settings_or_tools(tmp_path: Path) -> None:

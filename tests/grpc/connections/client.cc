@@ -14,8 +14,6 @@
 namespace farwrite::connections {
 namespace {
 
-constexpr std::chrono::seconds kPatience{40};
-
 // Differs from place to place, so that a shifted copy is seen.
 std::string pattern(size_t bytes) {
   std::string made(bytes, '\0');

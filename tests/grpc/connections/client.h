@@ -3,6 +3,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +16,11 @@ using Stub = grpc::testing::TestService::Stub;
 using Stream = grpc::ClientReaderWriter<grpc::testing::StreamingOutputCallRequest,
                                         grpc::testing::StreamingOutputCallResponse>;
 using Ports = std::vector<std::string>;
+
+// Bytes of a message, and the longest wait for what must come.
+inline constexpr size_t kSmall = 100;
+inline constexpr size_t kLarge = 300'000;
+inline constexpr std::chrono::seconds kPatience{60};
 
 // Ends the process with status 1 and a sentence unless `holds`.
 void require(bool holds, const std::string& what);

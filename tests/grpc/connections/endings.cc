@@ -12,10 +12,6 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kSmall = 100;
-constexpr size_t kLarge = 300'000;
-constexpr seconds kPatience{40};
-
 constexpr size_t kConnections = 4;
 
 }  // namespace

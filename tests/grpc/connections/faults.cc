@@ -12,14 +12,11 @@ namespace {
 using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kSmall = 100;
-constexpr size_t kLarge = 300'000;
 // Near the limit that gRPC has for a message.
 constexpr size_t kHuge = 4'000'000;
 constexpr int kMostInFlight = 64;
 constexpr seconds kQuiet{3};
 constexpr seconds kAtLeast{10};
-constexpr seconds kPatience{60};
 
 grpc::testing::StreamingOutputCallRequest huge_message() {
   grpc::testing::StreamingOutputCallRequest request;

@@ -19,7 +19,6 @@
 namespace farwrite::connections {
 namespace {
 
-constexpr std::chrono::seconds kPatience{50};
 constexpr int kStreams = 64;
 // HTTP/2's frames and first windows, of which 5 bytes are gRPC's.
 constexpr size_t kFrame = 16384 - 5;

@@ -12,7 +12,6 @@ namespace farwrite::connections {
 namespace {
 
 constexpr size_t kMedium = 10'000;
-constexpr size_t kLarge = 300'000;
 constexpr int kCalls = 20;
 constexpr size_t kChannelsPerServer = 8;
 constexpr int kHighestDescriptor = 1024;
