@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 _FACTORS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
-_UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "": 1.0}
+_UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "": 1.0, "min": 60.0, "h": 3600.0}
 
 
 def parse_size(text: str) -> int:
@@ -36,7 +36,7 @@ def format_size(size: int) -> str:
 
 
 def parse_seconds(text: str) -> float:
-    """Turn "5", "0.5", "20us", "100ms" or "5s" into seconds.
+    """Turn "5", "0.5", "20us", "100ms", "5s", "10min" or "1h" into seconds.
 
     Raises
     ------
@@ -44,11 +44,11 @@ def parse_seconds(text: str) -> float:
         If `text` is not a length of time.
     """
     plain = text.strip().lower()
-    number = plain.rstrip("nums")
+    number = plain.rstrip("himnsu")
     try:
         seconds = float(number) * _UNITS[plain[len(number) :].strip()]
     except (ValueError, KeyError):
-        raise ValueError(f"{text!r} is not a time; write seconds, or 20us, 100ms, 5s") from None
+        raise ValueError(f"{text!r} is not a time; write seconds, or 20us, 100ms, 5min") from None
     if not (math.isfinite(seconds) and seconds >= 0):
         raise ValueError(f"{text!r} is not a length of time; write 0 or more seconds")
     return seconds

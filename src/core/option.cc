@@ -61,13 +61,17 @@ std::optional<std::int64_t> to_bytes(std::string_view text) {
   return scaled(number, std::ldexp(1.0, 10 * (static_cast<int>(unit) + 1)));
 }
 
-// "5", "0.5 s", "20us", "100ms": nanoseconds. More than a century is for ever.
+// "5", "0.5 s", "20us", "100ms", "10min", "1h": nanoseconds. More than a century is for ever.
 std::optional<std::int64_t> to_nanoseconds(std::string_view text) {
   const std::string plain = lower(text);
   std::string_view number = plain;
   double factor = 1e9;
-  for (const auto& [unit, nanoseconds] :
-       {std::pair<std::string_view, double>{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}}) {
+  for (const auto& [unit, nanoseconds] : {std::pair<std::string_view, double>{"ns", 1},
+                                          {"us", 1e3},
+                                          {"ms", 1e6},
+                                          {"s", 1e9},
+                                          {"min", 60e9},
+                                          {"h", 3600e9}}) {
     if (!number.ends_with(unit)) continue;
     number.remove_suffix(unit.size());
     factor = nanoseconds;
@@ -136,7 +140,7 @@ std::string accepted(const Option& option) {
       return "a time of " +
              (option.bounds.low == 0 ? "0"
                                      : std::to_string(option.bounds.low / 1'000'000) + " ms") +
-             " or more, in seconds or like 20us, 100ms, 5s";
+             " or more, in seconds or like 20us, 100ms, 10min, 1h";
     case OptionKind::kSwitch:
       return "on or off";
     case OptionKind::kChoice:

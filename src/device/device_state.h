@@ -71,6 +71,7 @@ class DeviceState final : public std::enable_shared_from_this<DeviceState> {
   const Endpoint& endpoint() const { return identity_.endpoint; }
   const DeviceUuid& uuid() const { return identity_.uuid; }
   std::uint64_t epoch() const { return identity_.epoch; }
+  const std::string& service() const { return identity_.service; }
 
   // For its channels.
   const DeviceOptions& options() const { return options_; }

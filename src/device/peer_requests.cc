@@ -8,7 +8,16 @@
 namespace farwrite::device {
 
 void PeerRequests::lookup(const LookupMessage& message) {
-  if (try_answer(message) || parked_.park(message)) return;
+  if (try_answer(message)) return;
+  const std::string& service = device_.service();
+  if (!service.empty()) {
+    refuse(message.request,
+           Status::error(StatusCode::kNotFound, {"look \"" + message.name + "\" up"},
+                         "the peer is a " + service + " server, which publishes no names",
+                         "connect to it as a client of a " + service));
+    return;
+  }
+  if (parked_.park(message)) return;
   refuse(message.request, Status::error(StatusCode::kNotFound, {"look \"" + message.name + "\" up"},
                                         "the peer has published to this channel: " +
                                             names_.names() + "; to all: " + device_.names().names(),

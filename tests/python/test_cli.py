@@ -17,7 +17,7 @@ import pytest
 import farwrite as fw
 from farwrite import cli
 from farwrite.cli_parser import writable_file
-from farwrite.units import format_size, parse_size
+from farwrite.units import format_size, parse_seconds, parse_size
 
 NEARLY = "FARWRITE_" + "SEND_LIMT"  # in parts, as no option of that name is to be in the table
 
@@ -242,6 +242,27 @@ def test_sizes_are_read_as_people_write_them(text: str, size: int) -> None:
 def test_what_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"size|negative"):
         parse_size(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("5", 5.0),
+        ("0.5 s", 0.5),
+        ("20us", 20e-6),
+        ("100MS", 0.1),
+        ("10min", 600.0),
+        ("1.5h", 5400.0),
+    ],
+)
+def test_times_are_read_as_people_write_them(text: str, seconds: float) -> None:
+    assert parse_seconds(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "soon", "5m", "h", "-1", "inf", "nan", "1 h 5 s"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is not a (length of )?time; write"):
+        parse_seconds(text)
 
 
 def test_sizes_are_written_as_people_read_them() -> None:

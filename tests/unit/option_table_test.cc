@@ -87,12 +87,14 @@ TEST(OptionTable, TimesAreReadAsPeopleWriteThem) {
         {"300 ms", std::chrono::milliseconds(300)},
         {"2.5", std::chrono::milliseconds(2500)},
         {"5S", std::chrono::seconds(5)},
+        {"10min", std::chrono::minutes(10)},
+        {"1.5 h", std::chrono::minutes(90)},
         {"7ns", std::chrono::nanoseconds(7)},
         {"1e300", kForever}}) {
     EXPECT_EQ(set("spin", text, options), "") << text;
     EXPECT_EQ(options.spin, time) << text;
   }
-  for (const char* const text : {"", "soon", "-1", "nan", "inf", "5h", "s"}) {
+  for (const char* const text : {"", "soon", "-1", "nan", "inf", "5m", "s", "h"}) {
     EXPECT_NE(set("spin", text, options), "") << text;
     EXPECT_EQ(options.spin, kForever) << text;
   }

@@ -194,6 +194,14 @@ def test_a_device_is_no_box_and_connecting_to_it_says_so_at_once(fabric: str) ->
             fw.box.connect(device.endpoint, timeout=None, fabrics=[fabric])
 
 
+@pytest.mark.parametrize("fabric", ["shm", "tcp"])
+def test_a_box_publishes_no_names_and_a_lookup_there_says_so_at_once(fabric: str) -> None:
+    with fw.box.serve(fabrics=[fabric]) as server, fw.Device(fabrics=[fabric]) as device:
+        channel = device.connect(server.endpoint)
+        with pytest.raises(fw.NotFound, match=r"is a box server.* connect .* as a client of a box"):
+            channel.lookup("weights", timeout=None)
+
+
 def test_keywords_are_checked() -> None:
     with pytest.raises(TypeError, match=r"serve: 'memroy' is no keyword of farwrite\.Device"):
         fw.box.serve(memroy="8M")
