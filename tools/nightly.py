@@ -81,7 +81,7 @@ LANES = (
         " --junit-xml=build/nightly/results/wheels.xml"
         f" tests/python/wheels && {SKIPS} build/nightly/results/wheels.xml",
     ),
-    Lane("lint", 350, "make lint LINT=all"),
+    Lane("lint", 220, "make lint LINT=all"),
     Lane("apart", 600, "tools/build_apart.sh"),
     Lane(
         "interface",
