@@ -260,7 +260,7 @@ fuzz: install $(VENV)/.tensorflow ## Fuzz every decoder of peer bytes, FUZZ_SECO
 CONFIGURE_FOR_LINT := readarray -t settings < <(sed -nE \
 	's/^(Python_(EXECUTABLE|INCLUDE_DIR)|CMAKE_(CXX_FLAGS|BUILD_TYPE)|FARWRITE_PYTHON):/-D&/p' \
 	build/release/CMakeCache.txt) \
-	&& cmake -S . -B build/lint -G Ninja "$${settings[@]}" --log-level=WARNING >/dev/null
+	&& cmake -S . -B build/lint -G Ninja "$${settings[@]}" -DFARWRITE_UNITY=ON --log-level=WARNING >/dev/null
 
 # all: clang-tidy and mypy look at everything, and not only at what changed since it was clean.
 LINT ?= changed

@@ -106,7 +106,6 @@ class Remembered:
 class Read(NamedTuple):
     """A file of ours as it was when it was read."""
 
-    changed_at: int
     digest: bytes
     includes: tuple[str, ...]
 
@@ -114,10 +113,9 @@ class Read(NamedTuple):
 @cache
 def read(file: Path) -> Read:
     """Read a file once."""
-    changed_at = file.stat().st_mtime_ns
     text = file.read_bytes()
     includes = tuple(name.decode() for name in INCLUDE.findall(text))
-    return Read(changed_at, hashlib.sha256(text).digest(), includes)
+    return Read(hashlib.sha256(text).digest(), includes)
 
 
 @cache
@@ -153,7 +151,7 @@ def digest(compiled: Compiled, files: list[Path], version: bytes) -> str:
 def is_unchanged(file: Path) -> bool:
     """Whether a file is as it was when it was read."""
     try:
-        return file.stat().st_mtime_ns == read(file).changed_at
+        return hashlib.sha256(file.read_bytes()).digest() == read(file).digest
     except OSError:
         return False
 
