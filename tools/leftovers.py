@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 ROOT = str(Path(__file__).resolve().parent.parent)
-PATIENCE_SECONDS = 5.0
+PATIENCE_SECONDS = 30.0
 SHARED_MEMORY = "/dev/shm/"
 
 
@@ -117,6 +117,13 @@ def everything() -> set[str]:
     return {*processes(), *files(), *sockets()}
 
 
+def left_since(before: set[str]) -> set[str]:
+    """Return what is there now and was not, but for the files of other programs."""
+    left = everything() - before
+    others = held_by_others({line.removeprefix("file ") for line in left})
+    return left - {f"file {path}" for path in others}
+
+
 def main(action: str, record: str) -> int:
     """Record or compare; return the exit status."""
     if action == "record":
@@ -125,10 +132,8 @@ def main(action: str, record: str) -> int:
     before = set(json.loads(Path(record).read_text()))
     # A killed child is gone only when its parent or init has waited for it.
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while (left := everything() - before) and time.monotonic() < deadline:
+    while (left := left_since(before)) and time.monotonic() < deadline:
         time.sleep(0.2)
-    paths = {line.removeprefix("file ") for line in left}
-    left -= {f"file {path}" for path in held_by_others(paths)}
     for line in sorted(left):
         print(f"left behind: {line}")
     return int(bool(left))

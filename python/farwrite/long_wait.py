@@ -42,7 +42,8 @@ class LongWait:
         self._told_at = None
         left = self.left()
         how_long = "ever" if left is None else f"another {left:.1f} s"
-        _farwrite.log_warning(f"still waiting, for {how_long}: {cause}")
+        so_far = str(cause).replace(" in time", " yet")  # the wait is not over
+        _farwrite.log_warning(f"still waiting, for {how_long}: {so_far}")
 
     def call(self, wait: Callable[[float | None], Result], cause: str = "") -> Result:
         """Return ``wait(seconds)``, which loses nothing when it is made again, and tell meanwhile.

@@ -2,10 +2,16 @@
 
 #include <array>
 #include <cstdio>
+#include <string_view>
 
 #include "core/log.h"
 
 namespace farwrite::core {
+namespace {
+
+constexpr std::string_view kInTime = " in time";
+
+}  // namespace
 
 std::string in_seconds(std::chrono::nanoseconds time) {
   std::array<char, 32> text{};
@@ -15,7 +21,10 @@ std::string in_seconds(std::chrono::nanoseconds time) {
 
 void tell_long_wait(std::string line, Deadline deadline, std::string_view cause) {
   line += deadline.is_never() ? "ever" : "another " + in_seconds(deadline.remaining());
-  log(LogLevel::kWarning, line + ": " + std::string(cause));
+  line.append(": ").append(cause);
+  const std::size_t late = line.find(kInTime);
+  if (late != std::string::npos) line.replace(late, kInTime.size(), " yet");
+  log(LogLevel::kWarning, line);
 }
 
 }  // namespace farwrite::core

@@ -51,6 +51,7 @@ TEST_P(TensorWaits, ForMemoryThatTheReceiverGivesBack) {
     }
     EXPECT_CODE(kEndOfStream, edge.receiver.receive(kHang).status());
     sending.get();
+    EXPECT_TRUE(eventually([&] { return near_device_.stats().leases_held_by_peers == 0; }));
   }
 }
 

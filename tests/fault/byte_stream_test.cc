@@ -201,7 +201,6 @@ TEST_P(ByteStreams, AReaderThatDoesNotReadHoldsTheWriterBack) {
   const std::uint64_t most = windows * options.window + options.write_bound + kBlockBytes;
   EXPECT_LE(written * kBlockBytes, most);
   EXPECT_LE(device_.stats().send.peak_used, options.window + 2 * options.chunk);
-  EXPECT_EQ(write.wait_for(kStopped), std::future_status::timeout) << "nothing makes room";
   reader.tell("read");
   ASSERT_EQ(write.wait_for(kPatience), std::future_status::ready);
   EXPECT_TRUE(write.get().ok());

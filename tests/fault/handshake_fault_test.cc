@@ -302,9 +302,9 @@ class Unanswered : public Handshake {
  protected:
   void expect_that_close_ends_a_connect(const Endpoint& peer) {
     auto connecting =
-        std::async(std::launch::async, [&] { return device_.connect(peer, kPatience).status(); });
+        std::async(std::launch::async, [&] { return device_.connect(peer, kForever).status(); });
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    EXPECT_TRUE(device_.close(std::chrono::milliseconds(500)).ok());
+    EXPECT_TRUE(device_.close(kPatience).ok());
     expect_error(connecting.get(), StatusCode::kFailedPrecondition,
                  {"connect", "the device is closed"});
   }
@@ -330,7 +330,7 @@ TEST_F(Unanswered, ConnectEndsWithItsDeviceWhileTheListenerIsCrowded) {
 }
 
 TEST_F(WrongListener, ThatIsNobodyIsNamed) {
-  const auto channel = device_.connect({"127.0.0.1", 1}, std::chrono::milliseconds(100));
+  const auto channel = device_.connect({"127.0.0.1", 1}, std::chrono::seconds(1));
   expect_error(channel.status(), StatusCode::kUnavailable,
                {"connect to 127.0.0.1:1", "the connection failed", "start the peer first"});
 }

@@ -67,7 +67,7 @@ TEST_F(StoppedPeer, IsSilentAndThenAliveAgain) {
 // Both sides of a virtual machine, a container that is frozen, a debugger: all that was stopped is
 // away itself, and has nothing to say of its peer's silence.
 TEST_F(StoppedPeer, DoesNotCallItsOwnAbsenceSilenceOfItsPeer) {
-  constexpr std::chrono::milliseconds kChildsDetection(600);
+  constexpr std::chrono::milliseconds kChildsDetection(1000);
   for (const FabricKind fabric : {FabricKind::kShm, FabricKind::kTcp}) {
     ChildProcess child("judge", {endpoint(), std::string(to_string(fabric)),
                                  std::to_string(kChildsDetection.count())});
@@ -96,7 +96,7 @@ TEST_F(StoppedPeer, FailsALookupAsSilentOnlyAfterItsDeadline) {
   child.resume();
 }
 
-// The shortest of some, because a busy machine may delay any one of them.
+// A busy machine may delay any one of them.
 TEST_F(StoppedPeer, ALookupTakesNoTimeBeyondItsOwn) {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::milliseconds kLimit{100}, kNoise{80};
@@ -107,14 +107,13 @@ TEST_F(StoppedPeer, ALookupTakesNoTimeBeyondItsOwn) {
   Channel channel = device.accept(kPatience).value();
   child.wait_for("connected");
   child.stop();
-  auto shortest = Clock::duration::max();
-  for (int i = 0; i < 5; ++i) {
+  EXPECT_TRUE(eventually([&] {
     const Clock::time_point began = Clock::now();
     EXPECT_FALSE(channel.lookup("x", kLimit).ok());
-    shortest = std::min(shortest, Clock::now() - began);
-  }
-  EXPECT_GE(shortest, kLimit);
-  EXPECT_LT(shortest, kLimit + kNoise);
+    const Clock::duration took = Clock::now() - began;
+    EXPECT_GE(took, kLimit);
+    return took < kLimit + kNoise;
+  }));
   child.resume();
   // Without time it is a look.
   EXPECT_TRUE(

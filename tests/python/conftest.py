@@ -139,7 +139,7 @@ def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     before = _holdings()
     yield
     request.node.funcargs.clear()  # pytest itself must not keep what fixtures gave
-    give_up = time.monotonic() + 5
+    give_up = time.monotonic() + 30
     while True:
         gc.collect()
         left = {kind: held - before[kind] for kind, held in _holdings().items()}

@@ -16,10 +16,10 @@ import pytest
 
 import farwrite as fw
 from conftest import Link, Pair
-from processes import PeerState
+from processes import PeerState, bytes_in_sockets
 
-# Of a write that no socket takes at once: 64 MiB.
-WORDS = 8 << 20
+# Of a write that no socket takes at once.
+WORDS = (bytes_in_sockets() + (8 << 20)) // 8
 
 
 class Pending:

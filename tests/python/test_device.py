@@ -170,11 +170,11 @@ def test_a_connect_that_waits_says_what_for(
 ) -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
-        with pytest.raises(fw.Unavailable, match=r"start the peer first.*\(tried for 1\.\d s\)"):
-            device.connect(f"127.0.0.1:{silent.getsockname()[1]}", timeout=1.5)
+        with pytest.raises(fw.Unavailable, match=r"start the peer first.*\(tried for \d+\.\d s\)"):
+            device.connect(f"127.0.0.1:{silent.getsockname()[1]}", timeout=3)
     logged = capfd.readouterr().err
     assert re.search(
-        r"still trying, for another 0\.\d s: connect to .* the connection failed", logged
+        r"still trying, for another \d\.\d s: connect to .* the connection failed", logged
     )
     assert logged.count("still trying") == 1
 

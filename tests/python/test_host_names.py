@@ -89,9 +89,9 @@ def test_a_host_without_a_name_is_the_cause_of_the_error(
     begin = time.monotonic()
     cause = r"nowhere\.invalid:7.*the host does not resolve: .*; check the host's spelling"
     with pytest.raises(fw.Unavailable, match=cause + r".*\(tried for \d+\.\d s\)"):
-        device.connect("nowhere.invalid:7", timeout=1.5)
-    assert time.monotonic() - begin > 1.4
+        device.connect("nowhere.invalid:7", timeout=3)
+    assert time.monotonic() - begin > 2.9
     logged = capfd.readouterr().err
-    assert len(re.findall(r"still trying, for another 0\.\d s: connect .*" + cause, logged)) == 1
+    assert len(re.findall(r"still trying, for another \d\.\d s: connect .*" + cause, logged)) == 1
     with pytest.raises(fw.InvalidArgument, match="does not resolve"):  # its own name comes first
         fw.Device(listen="nowhere.invalid:0", token=None)

@@ -13,6 +13,7 @@ import pytest
 
 import farwrite as fw
 from conftest import Pair
+from processes import wait_until
 
 WORDS = 1 << 19  # 4 MiB
 LIMIT = 10 << 20
@@ -85,8 +86,15 @@ def test_a_wait_for_the_last_view_is_logged(pair: Pair, capfd: pytest.CaptureFix
     receiving.start()
     sent = sender.send(array)
     receiving.join(20)
-    letting_go = threading.Timer(2, held.clear)
+
+    def let_go_once_told() -> None:
+        try:
+            said = '"held" drops a tensor of registered memory'
+            wait_until(lambda: said in capfd.readouterr().err)
+        finally:
+            held.clear()
+
+    letting_go = threading.Thread(target=let_go_once_told)
     letting_go.start()
-    sent.wait(20)
+    sent.wait(70)
     letting_go.join()
-    assert '"held" drops a tensor of registered memory' in capfd.readouterr().err

@@ -321,7 +321,7 @@ TEST_P(CAbiEdge, AThreadThatReceivesIsCancelledByTheClose) {
   });
   begun.get_future().wait();
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  EXPECT_EQ(code(finish(std::exchange(receiver_, nullptr), kHang)), "kOk");
+  EXPECT_EQ(code(fw_receiver_close(receiver_, kHang)), "kOk");
   EXPECT_EQ(received.get(), "kCancelled");
 }
 

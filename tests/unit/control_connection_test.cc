@@ -173,18 +173,18 @@ TEST_F(Connection, ClosedInsideACallbackDeliversNothingMore) {
 }
 
 TEST_F(Connection, CloseWaitsForARunningCallback) {
-  std::atomic<bool> inside{false};
+  std::atomic<bool> entered{false}, left{false};
   on_frame_ = [&] {
-    inside.store(true);
+    entered.store(true);
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    inside.store(false);
+    left.store(true);
   };
   ASSERT_TRUE(connection_->start().ok());
   ASSERT_TRUE(
       send_frame(peer_.get(), ControlFrameType::kPing, {}, connection_deadline(), "test").ok());
-  ASSERT_TRUE(soon_enough([&] { return inside.load(); }));
+  ASSERT_TRUE(soon_enough([&] { return entered.load(); }));
   connection_->close();
-  EXPECT_FALSE(inside.load());
+  EXPECT_TRUE(left.load());
 }
 
 TEST_F(Connection, StandsManyThreadsThatSend) {

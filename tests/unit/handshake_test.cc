@@ -311,7 +311,7 @@ TEST_F(Handshake, TellsThePeerWhenItGivesUpAfterTheFabricWorked) {
       heard.push_back(next->type);
     }
   });
-  const auto soon = core::Deadline::after(std::chrono::milliseconds(300));
+  const auto soon = core::Deadline::after(std::chrono::seconds(2));
   const auto refused = introduce_connecting(connecting_socket_.get(), connecting_, "127.0.0.1:2222",
                                             soon, &observer_);
   connecting_socket_.reset();

@@ -153,7 +153,7 @@ TEST_F(Inbox, HearsItsDoorbellAlthoughAnotherThreadArmsIt) {
     if (++armed == 1) inbox_.ring_sleeping_driver();
     if (armed == 2) lane_.arrive(7);
   };
-  EXPECT_EQ(take(core::Deadline::after(std::chrono::milliseconds(900))).value().tag, 7u);
+  EXPECT_EQ(take(inbox_deadline()).value().tag, 7u);
 }
 
 TEST_F(Inbox, EndsAWaitForSomethingElse) {

@@ -67,14 +67,15 @@ TEST(WorkQueue, LeavesNothingLyingWhileAThreadIsFree) {
 
 TEST(WorkQueue, RunsWhatIsToComeLaterInTheOrderOfTime) {
   const auto both = std::make_shared<std::promise<void>>();
-  std::vector<int> order;  // one thread runs these
-  queue().submit_after(std::chrono::milliseconds(40), [&order, both] {
-    order.push_back(2);
-    both->set_value();
-  });
-  queue().submit_after(std::chrono::milliseconds(1), [&] { order.push_back(1); });
+  const auto order = std::make_shared<std::vector<int>>();  // one thread runs these
+  const auto run = [order, both](int which) {
+    order->push_back(which);
+    if (order->size() == 2) both->set_value();
+  };
+  queue().submit_after(std::chrono::milliseconds(500), [run] { run(2); });
+  queue().submit_after(std::chrono::milliseconds(1), [run] { run(1); });
   ASSERT_EQ(both->get_future().wait_for(kHangGuard), std::future_status::ready);
-  EXPECT_EQ(order, (std::vector<int>{1, 2}));
+  EXPECT_EQ(*order, (std::vector<int>{1, 2}));
 }
 
 TEST(WorkQueue, WhoseThreadsAreRefusedSaysSoAndRunsAllOnceItHasThem) {

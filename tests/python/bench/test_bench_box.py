@@ -271,9 +271,9 @@ def test_a_push_is_exposed_only_where_it_outlasts_the_computation() -> None:
 
         return emulate(lambda: None, push, compute, steps=3)
 
-    assert exposed(0.2, compute=0.02)[1] >= 0.17
+    assert exposed(0.4, compute=0.02)[1] >= 0.1
     assert len(exposed(0.01, compute=0.05)) == 3
-    assert pushes == [0.2] * 3 + [0.01] * 3
+    assert pushes == [0.4] * 3 + [0.01] * 3
 
 
 def test_a_failed_push_ends_the_emulation_with_its_error() -> None:

@@ -158,7 +158,7 @@ def test_a_signal_ends_each_call_that_waits_for_a_stopped_server() -> None:
 
 LIMITS = """
         endpoint = server.stdout.readline().strip()
-        with fw.box.connect(endpoint, fabrics=["tcp"], timeout=0.5) as box:
+        with fw.box.connect(endpoint, fabrics=["tcp"], timeout=1) as box:
             segment, event = box.create("w", 4, "float32"), box.event("news")
             cached = segment.cached()
             stop(server.pid)

@@ -32,11 +32,19 @@ def test_a_publisher_without_a_version_leaves_its_name_to_the_next(
         box.publisher("policy", like=like)
 
 
+def created(box: fw.box.Client, name: str) -> bool:
+    """Create it, unless the server or an earlier attempt is late."""
+    with contextlib.suppress(fw.DeadlineExceeded, fw.AlreadyExists):
+        box.create_bytes(name, 100)
+        return True
+    return False
+
+
 @pytest.mark.parametrize("description", ["", "x" * 10_000])
 def test_a_segment_whose_creation_was_given_up_goes_again(description: str) -> None:
     with (
         other_process() as (endpoint, process),
-        fw.box.connect(endpoint, timeout=0.2, segment_bytes=4 << 20) as hasty,
+        fw.box.connect(endpoint, timeout=1, segment_bytes=4 << 20) as hasty,
         fw.box.connect(endpoint, segment_bytes=4 << 20) as box,
     ):
         stop(process)
@@ -46,7 +54,7 @@ def test_a_segment_whose_creation_was_given_up_goes_again(description: str) -> N
         finally:
             os.kill(process, signal.SIGCONT)
         # The server takes the requests of a client in order: the creation came before this one.
-        hasty.create_bytes("later", 100)
+        wait_until(lambda: created(hasty, "later"))
         wait_until(lambda: [info.name for info in box.list()] == ["later"])
 
 

@@ -83,7 +83,7 @@ def test_a_worker_waits_for_one_that_does_not_come_and_goes_on_when_it_does() ->
     with open_box() as connect:
         mine, other = zeros(), zeros()
         with (
-            AsyncSGD(connect(), "w", mine, 1, 1, worker=0, workers=2, timeout=0.2) as fast,
+            AsyncSGD(connect(), "w", mine, 1, 1, worker=0, workers=2, timeout=1) as fast,
             AsyncSGD(connect(), "w", other, 1, 1, worker=1, workers=2, timeout=20) as slow,
         ):
             fast.step(gradients(1), mine)

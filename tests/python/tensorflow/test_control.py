@@ -33,7 +33,7 @@ def assert_carried(made: Cluster, at_least: int) -> None:
     asked = int(made.tasks["worker0"].stats()["grpc_control_calls"])
     assert called >= at_least
     # Those before the two tasks had met.
-    assert asked <= 5
+    assert asked < called / 4
     for task in made.tasks.values():
         wait_until(lambda task=task: balanced(task.stats()))
 

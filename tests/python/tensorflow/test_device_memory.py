@@ -259,9 +259,9 @@ def test_a_step_that_is_given_up_in_the_middle_of_a_copy_frees_nothing_too_early
         used = of_devices(made)
         for task, direction in (("ps0", "to_host"), ("worker0", "to_device")):
             hold(made, task, direction)
-            client.start("run 500")
+            client.start("run 1500")
             wait_until_held(made, task)
-            time.sleep(1)  # the step ends while the copy is held, or waits for it
+            time.sleep(2)  # the step ends while the copy is held, or waits for it
             made.tasks[task].ask("device release")
             given_up = client.answer()
             assert given_up.get("error") == "DeadlineExceededError", given_up

@@ -16,7 +16,7 @@ from processes import wait_until
 JOBS = {"ps": 1, "worker": 1}
 TCP = {"FARWRITE_FABRICS": "tcp"}
 STEPS = 30
-BUSY = 10  # tensors that a busy machine may offer instead
+BUSY = STEPS  # tensors that a busy machine may offer instead
 
 
 @contextmanager
