@@ -23,7 +23,7 @@ typedef struct fw_stream_options {
   uint64_t lend_from;       ///< slices of at least this size are lent, in bytes
   uint64_t chunk;           ///< what is read at a time, in bytes
   uint64_t window;          ///< bytes of one stream that are lent at a time; both sides the same
-  uint64_t message_window;  ///< bytes of one stream in messages; both sides the same
+  uint64_t message_window;  ///< bytes of one stream in messages, 64 more for each; as window
   uint64_t write_bound;     ///< a write is done when so many bytes still wait
   uint64_t held;            ///< received bytes that may stay in the peer's memory
   /// 1: the program delivers by fw_streams_poll(). The thread that maps or reads memory of the peer

@@ -29,8 +29,9 @@ struct Options {
   /// Both sides need the same value: a stream between different ones ends with an error that names
   /// both, as soon as bytes are sent.
   std::uint64_t window = std::uint64_t{32} << 20;
-  /// The most bytes of one stream in messages that the receiving program has not taken. At least
-  /// max_message_bytes() of the channel. Both sides need the same value, as for `window`.
+  /// The most bytes of one stream in messages that the receiving program has not taken; each
+  /// message counts 64 more. At least max_message_bytes() of the channel. Both sides need the same
+  /// value, as for `window`.
   std::uint64_t message_window = std::uint64_t{256} << 10;
   /// A write is done when at most so many bytes still wait at the sender, up to its own last one.
   std::uint64_t write_bound = std::uint64_t{1} << 20;

@@ -198,7 +198,7 @@ void ClientState::tell(Request request) {
   }
   const std::vector<std::byte> message = request.encode();
   // If the connection has ended, the server has forgotten what this would end.
-  static_cast<void>(channel_.send({message.data(), message.size()}));
+  static_cast<void>(channel_.tell({message.data(), message.size()}));
 }
 
 Result<ClientState::ReceivedReply> ClientState::call(Request request,

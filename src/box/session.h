@@ -71,8 +71,6 @@ class Session : public std::enable_shared_from_this<Session> {
   void take_ahead();
   // The memory that a change is read into stays until no more bytes move there.
   static void give_up(ReceivedRequest received);
-  // Refuses a change whose bytes did not come. If the client cannot know, the session ends.
-  void lose(std::uint64_t request, Status status);
 
   void log_end(const Status& reason) const;
 
@@ -102,8 +100,7 @@ class Session : public std::enable_shared_from_this<Session> {
   SegmentInfo listed_info(const HostedSegment& segment) const;
   void leave();
 
-  Completion send(const Reply& reply);
-  void reply(const Reply& reply) { static_cast<void>(send(reply)); }
+  void reply(const Reply& reply);
   void refuse(std::uint64_t request, Status status);
   // Whether the answer that lends memory could be sent. If not, the client is told so.
   bool lent(std::uint64_t request, const Completion& sent);
@@ -121,7 +118,6 @@ class Session : public std::enable_shared_from_this<Session> {
   std::atomic<bool> ended_ = false;
 
   // Of the thread alone.
-  bool bytes_lost_ = false;  // and the client was not told: what was sent later must not be applied
   std::optional<ReceivedRequest> ahead_;
   // The loans to the client own the pins: they end when it can read the bytes no longer, which may
   // be long after the session. RELEASE unpins sooner, in the order of the client's changes.

@@ -59,6 +59,10 @@ class Channel {
 
   Completion notify(std::uint32_t tag, std::uint32_t lane = 0);
   Completion send(ByteView message, std::uint32_t tag = 0, std::uint32_t lane = 0);
+  // A message for which the peer waits: an answer, an end, credit. The lane's bounds do not refuse
+  // it, so its caller bounds how many may wait. If it cannot be kept at all the channel ends, and
+  // both sides get the reason. An error: the channel has ended.
+  Status tell(ByteView message, std::uint32_t tag = 0, std::uint32_t lane = 0);
   std::uint64_t max_message_bytes() const;
   bool maps_peer_memory() const;
   // Whether the peer's process takes the bytes of a lane's reads in the order of the reads.

@@ -71,6 +71,7 @@ class ChannelState final : public fabric::LinkObserver,
 
   // What Channel says, under the same names (channel_transfer.cc).
   Completion post(RemoteRegionState* remote, std::uint32_t lane, fabric::Operation operation);
+  Status tell(ByteView message, std::uint32_t tag, std::uint32_t lane);
   Result<Alias> alias(const std::shared_ptr<RemoteRegionState>& source, std::uint64_t offset,
                       std::uint64_t length, core::Deadline deadline);
   void drive(const std::function<void()>& post, const std::function<bool()>& over,

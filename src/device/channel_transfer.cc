@@ -67,6 +67,20 @@ Completion ChannelState::post(RemoteRegionState* remote, std::uint32_t lane,
   return completion;
 }
 
+Status ChannelState::tell(ByteView message, std::uint32_t tag, std::uint32_t lane) {
+  fabric::Operation told;
+  told.kind = fabric::OperationKind::kMessage;
+  told.source = message;
+  told.tag = tag;
+  told.accepted = true;
+  const Completion sent = post(nullptr, lane, std::move(told));
+  Status status = sent.done() ? sent.wait() : Status();
+  if (!status.ok() && !device_->fork_guard().in_forked_child() && !life_.peer_over()) {
+    refuse_message(status);
+  }
+  return status;
+}
+
 bool ChannelState::may_still_read(const RemoteRegionState* remote,
                                   const fabric::Operation& operation) const {
   return operation.kind == fabric::OperationKind::kRead && remote->leased() && life_.peer_lingers();

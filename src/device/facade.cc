@@ -112,6 +112,10 @@ Completion Channel::send(ByteView message, std::uint32_t tag, std::uint32_t lane
   return state_->post(nullptr, lane, std::move(send));
 }
 
+Status Channel::tell(ByteView message, std::uint32_t tag, std::uint32_t lane) {
+  return state_->tell(message, tag, lane);
+}
+
 Completion Channel::lend(ByteView message, ByteView memory, std::function<void()> returned,
                          std::uint32_t tag, std::uint32_t lane) {
   return state_->lend(message, memory, std::move(returned), tag, lane);

@@ -9,7 +9,6 @@
 namespace farwrite::device {
 namespace {
 
-constexpr std::size_t kMostParked = 256;
 // No less than the time between two calls of take_last_stretches().
 constexpr std::chrono::nanoseconds kLastStretch = std::chrono::seconds(1);
 constexpr std::uint64_t kLongestWaitMs = 24 * 3600 * 1000;
@@ -17,7 +16,7 @@ constexpr std::uint64_t kLongestWaitMs = 24 * 3600 * 1000;
 }  // namespace
 
 bool ParkedLookups::park(const LookupMessage& lookup) {
-  if (lookup.wait_ms == 0 || parked_.size() >= kMostParked) return false;
+  if (lookup.wait_ms == 0 || full()) return false;
   const std::chrono::milliseconds wait(std::min(lookup.wait_ms, kLongestWaitMs));
   parked_.push_back({lookup, core::Deadline::after(wait)});
   return true;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <vector>
 
@@ -13,8 +14,9 @@ namespace farwrite::device {
 // Only on the control loop's thread, so without a mutex.
 class ParkedLookups {
  public:
-  // False if the lookup does not wait, or if too many of the peer's do.
+  // False if the lookup does not wait, or full().
   bool park(const LookupMessage& lookup);
+  bool full() const { return parked_.size() >= kMostParked; }
   // Lets go of those that `answer` answers.
   void answer(const std::function<bool(const LookupMessage&)>& answer);
   // The time left to those that end within a second, each once: for a timer that then calls
@@ -22,6 +24,8 @@ class ParkedLookups {
   std::vector<std::chrono::nanoseconds> take_last_stretches();
   // Lets go of those that have waited long enough.
   std::vector<LookupMessage> take_expired();
+
+  static constexpr std::size_t kMostParked = 4096;
 
  private:
   struct Parked {

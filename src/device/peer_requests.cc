@@ -18,6 +18,14 @@ void PeerRequests::lookup(const LookupMessage& message) {
     return;
   }
   if (parked_.park(message)) return;
+  if (message.wait_ms > 0) {
+    refuse(message.request,
+           Status::error(
+               StatusCode::kResourceExhausted, {"look \"" + message.name + "\" up"},
+               std::to_string(ParkedLookups::kMostParked) + " lookups of this channel wait already",
+               "wait for fewer names at once"));
+    return;
+  }
   refuse(message.request, Status::error(StatusCode::kNotFound, {"look \"" + message.name + "\" up"},
                                         "the peer has published to this channel: " +
                                             names_.names() + "; to all: " + device_.names().names(),

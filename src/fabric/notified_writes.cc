@@ -159,7 +159,8 @@ Completion NotifiedWrites::post_in_turn(std::uint32_t lane_number, const Operati
       deferred->operation.source = {deferred->message.data(), deferred->message.size()};
       deferred->completion = std::make_shared<core::CompletionState>();
       deferred->ready = true;
-      Status queued = lane.outbox.queue(deferred, {source.size, 0, operation.tag}, lane.handed);
+      Status queued = lane.outbox.queue(
+          deferred, {source.size, 0, operation.tag, operation.accepted}, lane.handed);
       return queued.ok() ? Completion(deferred->completion) : Completion(std::move(queued));
     }
   }

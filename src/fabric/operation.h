@@ -45,7 +45,7 @@ inline constexpr std::uint64_t kRecordHeadroom = 64;
 struct Operation {
   OperationKind kind = OperationKind::kWrite;
   bool notify = false;
-  bool accepted = false;  // its poster was promised that it goes: no bound refuses it any more
+  bool accepted = false;  // its poster was promised that it goes (fabric/outbox.h)
   std::uint32_t tag = 0;
   std::uint64_t offset = 0;
   ByteView head;  // of a write: lands at `offset`, and `source` right behind it; post() copies it

@@ -12,8 +12,10 @@ bool OutboxLedger::add_credit(std::uint64_t credit) {
 
 Status OutboxLedger::check_room(std::size_t records, std::size_t max_records,
                                 const Weight& more) const {
-  if (more.accepted) return Status();
-  if (records < max_records && bytes_ + more.bytes <= kMaxHeldBytes) return Status();
+  const std::uint64_t share = more.accepted ? kAcceptedShare : 1;
+  if (records < max_records * share && bytes_ + more.bytes <= kMaxHeldBytes * share) {
+    return Status();
+  }
   return Status::error(
       StatusCode::kResourceExhausted, {"notify", peer_, fabric_},
       std::to_string(records) + " notifications wait for the peer to take earlier ones",

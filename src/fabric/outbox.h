@@ -31,13 +31,16 @@ namespace farwrite::fabric {
 // The bounds of one outbox, where a fabric sets no other.
 inline constexpr std::size_t kMaxHeldRecords = 1 << 16;
 inline constexpr std::uint64_t kMaxHeldBytes = std::uint64_t{64} << 20;
+// So many times as much may wait of what was promised to go, for each bound. A peer that owes as
+// much takes nothing any more, and its channel ends.
+inline constexpr std::uint64_t kAcceptedShare = 16;
 
 // What a record takes while it waits.
 struct Weight {
   std::uint64_t bytes = 0;  // of its copy
   std::uint64_t cost = 0;   // of the receiver's credit, when it goes
   std::uint32_t tag = 0;    // for the trace
-  bool accepted = false;    // it may not be refused: the bounds do not hold for it
+  bool accepted = false;    // it was promised to go: kAcceptedShare
 };
 
 // What another outbox has accepted, and not sent yet.

@@ -13,8 +13,6 @@ namespace {
 
 // Reads of one stream at a time, between hosts.
 constexpr std::uint32_t kMostReads = 4;
-// Lent pieces that wait to be fetched; a sender has far fewer in its window.
-constexpr std::size_t kMostArrivals = 1 << 16;
 // The program's credit goes back in this many batches for each window.
 constexpr std::uint64_t kBatches = 4;
 // The most bytes that one read takes, so that a program sees the first ones early.
@@ -76,9 +74,8 @@ Status Incoming::take_data(std::vector<std::byte> message, ByteView payload, Rem
     if (!failed_.ok()) return Status();  // sent before the peer knew
     if (!begun_) return against_the_rules("bytes before the beginning");
     if (ended_) return against_the_rules("bytes behind the end");
-    if (deferred_.size() >= kMostArrivals) return against_the_rules("too many messages");
-    unread_inline_ += pattern->inline_bytes();
-    if (unread_inline_ + credit_due_ > options_.message_window) {
+    unread_credit_ += pattern->inline_bytes() + kFrameCredit;
+    if (unread_credit_ + credit_due_ > options_.message_window) {
       return against_the_rules("more bytes in messages than the window allows");
     }
     deferred_.push_back(
@@ -137,16 +134,17 @@ bool Incoming::fetch() {
   if (deferred_.empty() || reaching_) return false;
   DeferredFrame& frame = deferred_.front();
   if (frame.lent.valid()) return fetch_lent(frame);
-  const auto piece = add_piece(frame.pattern);
+  const auto piece = add_piece(frame.pattern, frame);
   piece->slices = frame.pattern.slices(frame.message, {});
   piece->ready = true;
   deferred_.pop_front();
   return true;
 }
 
-std::shared_ptr<Incoming::ReadyBytes> Incoming::add_piece(const DataPattern& pattern) {
+std::shared_ptr<Incoming::ReadyBytes> Incoming::add_piece(const DataPattern& pattern,
+                                                          DeferredFrame& frame) {
   auto piece = std::make_shared<ReadyBytes>();
-  piece->inline_bytes = pattern.inline_bytes();
+  piece->credit = pattern.inline_bytes() + std::exchange(frame.credit, 0);
   piece->bytes = pattern.inline_bytes() + pattern.lent_bytes();
   unread_ += piece->bytes;
   pieces_.push_back(piece);
@@ -178,9 +176,9 @@ bool Incoming::fetch_lent(DeferredFrame& frame) {
 }
 
 bool Incoming::alias(DeferredFrame& frame) {
-  const DeferredFrame taken = std::move(frame);
+  DeferredFrame taken = std::move(frame);
   deferred_.pop_front();
-  const auto piece = add_piece(taken.pattern);
+  const auto piece = add_piece(taken.pattern, taken);
   const std::uint64_t bytes = taken.pattern.lent_bytes();
   const std::function<void()> freed = hold(bytes);
   std::vector<Slice> slices;
@@ -212,8 +210,8 @@ void Incoming::read_chunk(DeferredFrame& frame, bool held_back) {
   const DataPattern pattern = frame.pattern.take(bytes);
   const auto message = frame.message;
   frame.offset += bytes;
+  const auto piece = add_piece(pattern, frame);
   if (frame.offset == lent.size()) deferred_.pop_front();
-  const auto piece = add_piece(pattern);
   ++reads_;
   std::function<void()> freed = held_back ? std::function<void()>() : hold(bytes);
   const core::Unlock unlocked(mutex_);
@@ -268,8 +266,8 @@ bool Incoming::deliver() {
       while (!pieces_.empty() && pieces_.front()->ready && bytes < kMostPerRead) {
         ReadyBytes& piece = *pieces_.front();
         bytes += piece.bytes;
-        unread_inline_ -= piece.inline_bytes;
-        credit_due_ += piece.inline_bytes;
+        unread_credit_ -= piece.credit;
+        credit_due_ += piece.credit;
         slices.insert(slices.end(), std::make_move_iterator(piece.slices.begin()),
                       std::make_move_iterator(piece.slices.end()));
         pieces_.pop_front();

@@ -42,15 +42,16 @@ class Incoming : public std::enable_shared_from_this<Incoming> {
   struct ReadyBytes {
     std::vector<Slice> slices = {};
     std::uint64_t bytes = 0;
-    std::uint64_t inline_bytes = 0;  // of them, those that are credit
+    std::uint64_t credit = 0;  // that goes back when they are taken
     bool ready = false;
   };
   // A data frame that was not looked at, because something in front of it has to come first.
   struct DeferredFrame {
     std::shared_ptr<const std::vector<std::byte>> message;
-    DataPattern pattern;       // what is left of it
-    RemoteRegion lent = {};    // invalid if all bytes are in the message
-    std::uint64_t offset = 0;  // of lent memory: taken so far
+    DataPattern pattern;                  // what is left of it
+    RemoteRegion lent = {};               // invalid if all bytes are in the message
+    std::uint64_t offset = 0;             // of lent memory: taken so far
+    std::uint64_t credit = kFrameCredit;  // its own, which its first piece brings back
   };
 
   void go_on();
@@ -58,7 +59,9 @@ class Incoming : public std::enable_shared_from_this<Incoming> {
   bool fetch();
   bool deliver();
 
-  std::shared_ptr<ReadyBytes> add_piece(const DataPattern& pattern) FW_REQUIRES(mutex_);
+  // The bytes of `pattern`, which are of the frame.
+  std::shared_ptr<ReadyBytes> add_piece(const DataPattern& pattern, DeferredFrame& frame)
+      FW_REQUIRES(mutex_);
   // These release the mutex meanwhile.
   bool fetch_lent(DeferredFrame& frame) FW_REQUIRES(mutex_);
   bool alias(DeferredFrame& frame) FW_REQUIRES(mutex_);
@@ -81,7 +84,7 @@ class Incoming : public std::enable_shared_from_this<Incoming> {
   std::deque<std::shared_ptr<ReadyBytes>> pieces_ FW_GUARDED_BY(mutex_);
   std::deque<DeferredFrame> deferred_ FW_GUARDED_BY(mutex_);
   std::uint64_t unread_ FW_GUARDED_BY(mutex_) = 0;         // bytes of pieces_
-  std::uint64_t unread_inline_ FW_GUARDED_BY(mutex_) = 0;  // in messages, of pieces_ and deferred_
+  std::uint64_t unread_credit_ FW_GUARDED_BY(mutex_) = 0;  // of pieces_ and deferred_
   std::uint64_t credit_due_ FW_GUARDED_BY(mutex_) = 0;
   std::uint32_t reads_ FW_GUARDED_BY(mutex_) = 0;  // under way
   bool reaching_ FW_GUARDED_BY(mutex_) = false;

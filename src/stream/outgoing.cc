@@ -145,15 +145,18 @@ bool Outgoing::next(NextFrame& step) {
     step.kind = FrameKind::kEnd;
     return true;
   }
-  bool more = true;
+  const bool pays = credit_ > kFrameCredit;
+  if (pays) credit_ -= kFrameCredit;
+  bool more = pays;
   while (more && !waiting_.empty()) {
     const bool lends =
         waiting_.front().bytes.size >= options_.lend_from && by_message_ == 0 && !no_lends_;
     more = lends ? gather_lent(step) : gather_inline(step);
   }
-  const bool found = !step.parts.empty();
-  if (!found) link_->counters().waits.fetch_add(1, std::memory_order_relaxed);
-  return found;
+  if (!step.parts.empty()) return true;
+  if (pays) credit_ += kFrameCredit;
+  link_->counters().waits.fetch_add(1, std::memory_order_relaxed);
+  return false;
 }
 
 bool Outgoing::gather_lent(NextFrame& step) {
@@ -211,10 +214,13 @@ void Outgoing::send_begin() {
       StreamFrame{.kind = FrameKind::kBegin, .stream = number_, .value = options_.window}.head();
   const auto rest = core::to_array<8>(options_.message_window);
   message.insert(message.end(), rest.begin(), rest.end());
-  const Completion sent =
-      link_->channel().send({message.data(), message.size()}, 0, link_->lane(number_));
-  if (!sent.done()) return;
-  if (const Status status = sent.wait(); !status.ok()) fail(status);
+  tell(message);
+}
+
+void Outgoing::tell(const std::vector<std::byte>& message) {
+  const Status over =
+      link_->channel().tell({message.data(), message.size()}, 0, link_->lane(number_));
+  if (!over.ok()) fail(over);
 }
 
 void Outgoing::send_data(NextFrame& step) {
@@ -227,15 +233,13 @@ void Outgoing::send_data(NextFrame& step) {
     }
   }
   const std::vector<std::byte> message = writer.take();
-  const ByteView view = {message.data(), message.size()};
-  const bool lends = step.region.size > 0;
   count(step, true);  // before the peer or the writer can know of it
-  const Completion sent =
-      lends ? lend(view, step) : link_->channel().send(view, 0, link_->lane(number_));
+  if (step.region.size == 0) return tell(message);
+  const Completion sent = lend({message.data(), message.size()}, step);
   if (!sent.done()) return;
   if (const Status status = sent.wait(); !status.ok()) {
     count(step, false);
-    lends ? not_lent(step, status) : fail(status);
+    not_lent(step, status);
   }
 }
 
@@ -291,7 +295,7 @@ void Outgoing::not_lent(NextFrame& step, const Status& status) {
   if (!failed_.ok()) return;
   const std::uint64_t bytes = step.inline_bytes + step.region.size;
   lent_ -= step.region.size;
-  credit_ += step.inline_bytes;
+  credit_ += step.inline_bytes + kFrameCredit;
   sent_ -= bytes;
   for (auto part = step.parts.rbegin(); part != step.parts.rend(); ++part) {
     waiting_.push_front(std::move(part->slice));

@@ -72,6 +72,7 @@ class Outgoing : public std::enable_shared_from_this<Outgoing> {
     return link_->channel().max_message_bytes() - StreamFrame::kHeadBytes;
   }
   void send_begin();
+  void tell(const std::vector<std::byte>& message);
   void send_data(NextFrame& step);
   // Adds what a step sends to the counters, or takes it back.
   void count(const NextFrame& step, bool sent);
@@ -91,7 +92,7 @@ class Outgoing : public std::enable_shared_from_this<Outgoing> {
   std::deque<Write> writes_ FW_GUARDED_BY(mutex_);
   std::uint64_t written_ FW_GUARDED_BY(mutex_) = 0;
   std::uint64_t sent_ FW_GUARDED_BY(mutex_) = 0;
-  std::uint64_t credit_ FW_GUARDED_BY(mutex_);    // bytes of messages that the peer still takes
+  std::uint64_t credit_ FW_GUARDED_BY(mutex_);    // bytes and frames that the peer still takes
   std::uint64_t lent_ FW_GUARDED_BY(mutex_) = 0;  // bytes that are lent and not returned
   std::uint64_t by_message_ FW_GUARDED_BY(mutex_) =
       0;  // of the front of the queue, bytes that cannot be lent

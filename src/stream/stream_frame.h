@@ -17,7 +17,7 @@ namespace farwrite::stream {
 enum class FrameKind : std::uint8_t {
   kData = 1,    // payload: the next bytes, in the message and in memory lent with it (DataPattern)
   kBegin = 2,   // value: window, payload: u64 message_window of the sender's options
-  kCredit = 3,  // value: bytes in messages that the program has taken since the last one
+  kCredit = 3,  // value: credit of frames that the program has taken since the last one
   kEnd = 4,     // no more bytes
   kTaken = 5,   // the program has been given everything up to kEnd
   kAbort = 6,   // payload: why, for people
@@ -25,6 +25,10 @@ enum class FrameKind : std::uint8_t {
   kProbed = 8,  // value: of the kProbe
   kBreak = 9,   // payload: why, for people; all streams of the channel end
 };
+
+// What a frame of data takes of its sender's credit, beside its bytes in the message: the window
+// bounds the frames as well.
+inline constexpr std::uint64_t kFrameCredit = 64;
 
 struct StreamFrame {
   static constexpr std::uint64_t kHeadBytes = 17;

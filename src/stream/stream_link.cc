@@ -73,12 +73,12 @@ void StreamLink::reach(const RemoteRegion& lent, std::function<void(const Status
 
 void StreamLink::tell(const StreamFrame& frame) {
   const std::vector<std::byte> message = frame.head();
-  static_cast<void>(channel_.send({message.data(), message.size()}, 0, lane(frame.stream)));
+  static_cast<void>(channel_.tell({message.data(), message.size()}, 0, lane(frame.stream)));
 }
 
 void StreamLink::tell(const StreamFrame& frame, const Status& reason) {
   const std::vector<std::byte> message = frame.with_reason(reason);
-  static_cast<void>(channel_.send({message.data(), message.size()}, 0, lane(frame.stream)));
+  static_cast<void>(channel_.tell({message.data(), message.size()}, 0, lane(frame.stream)));
 }
 
 Result<StreamLink::StreamBuffer> StreamLink::buffer(std::uint64_t bytes, bool registered,

@@ -18,6 +18,7 @@ constexpr std::uint64_t kLeastChunk = std::uint64_t{64} << 10;
 constexpr double kAboutAsFast = 1.1;
 // No answer takes longer on a channel that works.
 constexpr std::chrono::seconds kAnswerTimeout{5};
+constexpr std::chrono::minutes kLongestTuning{1};
 
 // Reads lent memory in chunks, several at a time, as a stream does.
 class ChunkReader : public std::enable_shared_from_this<ChunkReader> {
@@ -138,7 +139,8 @@ Result<double> StreamProbe::best(const std::function<Result<double>()>& measure,
 
 Status StreamProbe::tune(Options& options, std::chrono::nanoseconds time) {
   const core::Lock one(tuning_);
-  const Clock::time_point end = Clock::now() + time;
+  const Clock::time_point now = Clock::now();
+  const Clock::time_point end = now + std::min<std::chrono::nanoseconds>(time, kLongestTuning);
   const std::uint64_t most = link_->channel().max_message_bytes() - StreamFrame::kHeadBytes;
   Result<StreamLink::StreamBuffer> buffer = link_->buffer(kChunkProbe, true);
   if (!buffer.ok()) return buffer.status();

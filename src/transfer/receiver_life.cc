@@ -156,9 +156,8 @@ Status ReceiverState::close(std::chrono::nanoseconds timeout) {
       dropped_unseen_ += dropped.size();
       port_->engine().close_edge(key_);
       port_->remove_receiver(name_, terms_.edge);
-      const auto record = ClosedRecord{terms_.edge, true, taken}.encode();
-      (void)port_->engine().send({record.data(), record.size()}, tag_of(RecordType::kClosed),
-                                 options_.lane);
+      port_->engine().send_record(RecordType::kClosed,
+                                  ClosedRecord{terms_.edge, true, taken}.encode(), options_.lane);
       port_->wake_all(channel_);
     }
   }

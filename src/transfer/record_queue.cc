@@ -40,12 +40,8 @@ void RecordQueue::add_reset(std::uint32_t lane, const ResetRecord& reset) {
 }
 
 void RecordQueue::flush(Channel& channel) {
-  bool left = false;
-  for (auto& [lane, queue] : queues_) {
-    queue.flush(channel, lane);
-    left = left || !queue.records.empty();
-  }
-  waits_.store(left, std::memory_order_relaxed);
+  for (auto& [lane, queue] : queues_) queue.flush(channel, lane);
+  waits_.store(false, std::memory_order_relaxed);
 }
 
 void RecordQueue::LaneQueue::gather_grants() {
@@ -60,13 +56,10 @@ void RecordQueue::LaneQueue::gather_grants() {
 
 void RecordQueue::LaneQueue::flush(Channel& channel, std::uint32_t lane) {
   gather_grants();
-  while (!records.empty()) {
-    const WaitingRecord& record = records.front();
-    const Completion sent =
-        channel.send({record.bytes.data(), record.bytes.size()}, tag_of(record.type), lane);
-    if (sent.done() && sent.wait().code() == StatusCode::kResourceExhausted) return;
-    records.pop_front();
+  for (const WaitingRecord& record : records) {
+    (void)channel.tell({record.bytes.data(), record.bytes.size()}, tag_of(record.type), lane);
   }
+  records.clear();
 }
 
 }  // namespace farwrite::transfer

@@ -1,8 +1,7 @@
 // RecordQueue: the records about slots that a channel has to send, each lane's in order.
 //
-// Sending never blocks, and it fails while the peer takes nothing: then the records wait here, and
-// the next flush() goes on. Grants of slots gather into one record. Thread-compatible; waits() is
-// thread-safe.
+// They wait here for flush(), which sends them all. Grants of slots gather into one record.
+// Thread-compatible; waits() is thread-safe.
 #pragma once
 
 #include <atomic>
@@ -29,7 +28,7 @@ class RecordQueue {
 
   // Whether something waits. To look without the lock.
   bool waits() const { return waits_.load(std::memory_order_relaxed); }
-  // Sends what the channel takes. A channel that has ended takes everything, to no effect.
+  // A channel that has ended takes everything, to no effect.
   void flush(Channel& channel);
   void clear() { queues_.clear(); }
 

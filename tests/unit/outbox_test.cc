@@ -126,6 +126,16 @@ TEST(Outbox, SaysWhenTheSenderIsTooManyBytesAhead) {
   EXPECT_TRUE(outbox.hold(2, {kMaxHeldBytes - 8}).ok());
 }
 
+TEST(Outbox, HoldsMoreOfWhatWasPromisedToGo) {
+  Numbers outbox("tcp", "the peer");
+  const Weight promised = {.bytes = kMaxHeldBytes, .accepted = true};
+  for (std::uint64_t i = 0; i < kAcceptedShare; ++i) ASSERT_TRUE(outbox.hold(0, promised).ok());
+  EXPECT_EQ(outbox.hold(0, {.bytes = 1, .accepted = true}).code(), StatusCode::kResourceExhausted);
+  ASSERT_TRUE(outbox.next().has_value());
+  EXPECT_TRUE(outbox.hold(0, {.bytes = 1, .accepted = true}).ok());
+  EXPECT_EQ(outbox.hold(0, {.bytes = 1}).code(), StatusCode::kResourceExhausted);
+}
+
 TEST(Outbox, AlwaysHasAPlaceForTheEndOfTheLane) {
   Numbers outbox("tcp", "the peer");
   for (std::size_t i = 0; i < kMaxHeldRecords; ++i) ASSERT_TRUE(outbox.hold(0, {}).ok());

@@ -52,9 +52,10 @@ TEST(ParkedLookups, LetGoOfThoseThatHaveWaitedLongEnough) {
 
 TEST(ParkedLookups, AreBounded) {
   ParkedLookups parked;
-  int kept = 0;
+  std::size_t kept = 0;
   while (parked.park(lookup("a"))) ++kept;
-  EXPECT_EQ(kept, 256);
+  EXPECT_EQ(kept, ParkedLookups::kMostParked);
+  EXPECT_TRUE(parked.full());
 }
 
 TEST(ParkedLookups, SaysOnceHowLongEachStillWaitsNearItsEnd) {

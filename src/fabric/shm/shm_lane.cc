@@ -109,11 +109,11 @@ Completion ShmLane::post(const Operation& operation) {
     case OperationKind::kRead:
       return read(operation);
     case OperationKind::kNotify:
-      return push(RecordKind::kNotification, operation.tag, {});
+      return push(RecordKind::kNotification, operation);
     case OperationKind::kMessage:
-      return push(RecordKind::kMessage, operation.tag, operation.source);
+      return push(RecordKind::kMessage, operation);
     case OperationKind::kRecord:
-      return push(RecordKind::kRecord, operation.tag, operation.source);
+      return push(RecordKind::kRecord, operation);
     case OperationKind::kFlush:
       // Every write was remote_visible when its post() returned.
       return Completion(Status());
@@ -162,7 +162,7 @@ Completion ShmLane::write(const Operation& operation) {
   copies_.add();
   if (!operation.notify) return Completion(Status());
   sending.reset();
-  return push(RecordKind::kNotification, operation.tag, {});
+  return push(RecordKind::kNotification, operation);
 }
 
 Completion ShmLane::write_on_gpu(const Operation& operation) {
@@ -187,7 +187,7 @@ Completion ShmLane::write_on_gpu(const Operation& operation) {
   }
   copies_.add();
   if (!operation.notify) return Completion(Status());
-  return push(RecordKind::kNotification, operation.tag, {});
+  return push(RecordKind::kNotification, operation);
 }
 
 void ShmLane::copy_large(std::byte* target, const ShmWindow& window, const Operation& operation) {
@@ -243,7 +243,10 @@ Completion ShmLane::read(const Operation& operation) {
   return Completion(Status());
 }
 
-Completion ShmLane::push(RecordKind kind, std::uint32_t tag, ByteView payload) {
+Completion ShmLane::push(RecordKind kind, const Operation& operation) {
+  const std::uint32_t tag = operation.tag;
+  // The bytes of a write have landed.
+  const ByteView payload = kind == RecordKind::kNotification ? ByteView() : operation.source;
   fetch_next_cell();
   core::Lock lock(sending_);
   if (outbox_.empty()) [[likely]] {
@@ -266,7 +269,7 @@ Completion ShmLane::push(RecordKind kind, std::uint32_t tag, ByteView payload) {
       core::with_memory({"send", link_.peer_name(), "shm"}, "a message that waits",
                         [&] { record.payload.assign(payload.data, payload.data + payload.size); });
   if (!copied.ok()) return Completion(copied);
-  return outbox_.hold_pending(std::move(record), {payload.size, 0, tag});
+  return outbox_.hold_pending(std::move(record), {payload.size, 0, tag, operation.accepted});
 }
 
 bool ShmLane::drain_outbox() {

@@ -84,7 +84,7 @@ class ShmLane final : public Lane {
   void copy_announced(std::byte* target, const ShmWindow& window, const Operation& operation)
       FW_NO_THREAD_SAFETY_ANALYSIS;  // report() needs no lock
   Completion read(const Operation& operation);
-  Completion push(RecordKind kind, std::uint32_t tag, ByteView payload);
+  Completion push(RecordKind kind, const Operation& operation);
   // Moves what it can from the outbox into the ring; true if something is left.
   bool drain_outbox();
   // With polling_ held: asks the peer to ring, unless something is there already.

@@ -11,6 +11,11 @@ namespace {
 
 constexpr std::size_t kPiecesPerCall = 64;
 
+bool answers(FrameType type) {
+  return type == FrameType::kReadReply || type == FrameType::kRefused ||
+         type == FrameType::kFlushed;
+}
+
 iovec piece(const std::byte* data, std::size_t size) {
   return {const_cast<std::byte*>(data), size};
 }
@@ -72,6 +77,8 @@ Completion LaneSender::send_locked(const OutgoingFrame& frame, bool copy_payload
   }
   queued.sent = sent;
   queued.completion = std::make_shared<core::CompletionState>();
+  queued.answers = answers(frame.header.type);
+  if (queued.answers) queued_answers_.fetch_add(1);
   Completion completion(queued.completion);
   queue_.push_back(std::move(queued));
   queued_.store(queue_.size());
@@ -82,7 +89,7 @@ Weight LaneSender::weight_of(const FrameHeader& header, ByteView payload) {
   return {payload.size, cost(header), header.tag};
 }
 
-Completion LaneSender::notify(const OutgoingFrame& frame) {
+Completion LaneSender::notify(const OutgoingFrame& frame, bool accepted) {
   const core::Lock lock(mutex_);
   if (!ended_.ok()) return Completion(ended_);
   if (outbox_.admit(cost(frame.header))) return send_locked(frame, /*copy_payload=*/true);
@@ -92,7 +99,7 @@ Completion LaneSender::notify(const OutgoingFrame& frame) {
   });
   if (!copied.ok()) return Completion(copied);
   Weight weight = weight_of(frame.header, frame.payload);
-  weight.accepted = frame.header.type == FrameType::kEnd;  // without it the peer waits for more
+  weight.accepted = accepted;
   return outbox_.hold_pending(std::move(held), weight);
 }
 
@@ -181,14 +188,20 @@ void LaneSender::flush_locked(Finished& finished) {
         break;
       }
       left -= unsent;
-      finished.emplace_back(std::move(queued.completion), Status());
-      queue_.pop_front();
+      pop_locked(finished, Status());
       if (left == 0) break;
     }
     if (moved.bytes < offered) break;  // the kernel has no room for more
   }
   queued_.store(queue_.size());
   if (ending_ && queue_.empty() && !std::exchange(sending_ended_, true)) stream_.end_sending();
+}
+
+void LaneSender::pop_locked(Finished& finished, const Status& status) {
+  QueuedFrame& first = queue_.front();
+  if (first.answers) queued_answers_.fetch_sub(1);
+  finished.emplace_back(std::move(first.completion), status);
+  queue_.pop_front();
 }
 
 void LaneSender::tell(Finished& finished) {
@@ -199,9 +212,8 @@ void LaneSender::tell(Finished& finished) {
 
 void LaneSender::end_locked(const Status& reason, Finished& finished) {
   if (ended_.ok()) ended_ = reason;
-  for (QueuedFrame& queued : queue_) finished.emplace_back(std::move(queued.completion), ended_);
+  while (!queue_.empty()) pop_locked(finished, ended_);
   drop_held_back_locked(finished);
-  queue_.clear();
   queued_.store(0);
   sending_ended_ = true;
 }

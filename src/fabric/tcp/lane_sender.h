@@ -41,8 +41,9 @@ class LaneSender {
   // not sent at once, because the caller's bytes are only valid now.
   Completion send(const OutgoingFrame& frame, bool copy_payload = false);
   // What a receiver's user has to take out: held back when the peer's credit is used up. `payload`
-  // is copied then, and `head` is empty. kResourceExhausted when too many wait.
-  Completion notify(const OutgoingFrame& frame);
+  // is copied then, and `head` is empty. `accepted`: as in Weight. kResourceExhausted when too many
+  // wait.
+  Completion notify(const OutgoingFrame& frame, bool accepted);
   // A write, and a notification behind it. The frame's header says so.
   Completion write_and_notify(const OutgoingFrame& frame);
   // The peer has room for more. False if it says more than there ever was.
@@ -51,7 +52,8 @@ class LaneSender {
   // Sends from the queue what the kernel takes now.
   void flush();
   bool has_queue() const { return queued_.load() > 0; }
-  std::size_t queued() const { return queued_.load(); }
+  // Of the queue, what the peer has asked for: its own requests grow it without our doing.
+  std::size_t queued_answers() const { return queued_answers_.load(); }
   std::uint64_t backlogged() const FW_NO_THREAD_SAFETY_ANALYSIS { return outbox_.backlogged(); }
 
   // Takes nothing more: later frames, and those that wait for credit, end with `reason`. Ends the
@@ -68,6 +70,7 @@ class LaneSender {
     std::size_t sent = 0;  // of own and payload together
     std::shared_ptr<const void> owner;
     std::shared_ptr<core::CompletionState> completion;
+    bool answers = false;
   };
   // A notification, message or record that waits for credit.
   struct CreditWaiter {
@@ -83,6 +86,8 @@ class LaneSender {
   Completion send_locked(const OutgoingFrame& frame, bool copy_payload) FW_REQUIRES(mutex_);
   void release_locked() FW_REQUIRES(mutex_);
   void flush_locked(Finished& finished) FW_REQUIRES(mutex_);
+  // Of the first frame of the queue, which ends with the status.
+  void pop_locked(Finished& finished, const Status& status) FW_REQUIRES(mutex_);
   static void tell(Finished& finished);
   void end_locked(const Status& reason, Finished& finished) FW_REQUIRES(mutex_);
   void drop_held_back_locked(Finished& finished) FW_REQUIRES(mutex_);
@@ -93,6 +98,7 @@ class LaneSender {
   core::Mutex mutex_{core::LockRank::kTcp};
   std::deque<QueuedFrame> queue_ FW_GUARDED_BY(mutex_);
   std::atomic<std::size_t> queued_{0};
+  std::atomic<std::size_t> queued_answers_{0};
   Outbox<CreditWaiter> outbox_ FW_GUARDED_BY(mutex_);
   Status ended_ FW_GUARDED_BY(mutex_);
   bool ending_ FW_GUARDED_BY(mutex_) = false;  // end_behind_queue() was called

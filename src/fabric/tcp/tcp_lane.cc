@@ -81,7 +81,7 @@ Completion TcpLane::notify(FrameType type, const Operation& operation) {
   frame.header.tag = operation.tag;
   frame.header.length = operation.source.size;
   frame.payload = operation.source;
-  return sender_.notify(frame);
+  return sender_.notify(frame, operation.accepted);
 }
 
 Completion TcpLane::read(const Operation& operation) {
@@ -113,7 +113,7 @@ Completion TcpLane::read(const Operation& operation) {
 Completion TcpLane::end_lane() {
   OutgoingFrame frame;
   frame.header.type = FrameType::kEnd;
-  return sender_.notify(frame);
+  return sender_.notify(frame, /*accepted=*/true);  // without it the peer waits for more
 }
 
 void TcpLane::flush(const std::shared_ptr<LinkFlush>& flush) {
@@ -290,7 +290,7 @@ Status TcpLane::finish(const FrameHeader& header, bool landed, std::vector<std::
       return take_refusal(header, body);
     case FrameType::kFlush:
       answer_flush(header);
-      return sender_.queued() < kMaxQueuedAnswers
+      return sender_.queued_answers() < kMaxQueuedAnswers
                  ? Status()
                  : protocol_error("the peer sends requests and does not read the answers");
     case FrameType::kFlushed:
@@ -326,7 +326,7 @@ Status TcpLane::arrive(const FrameHeader& header, std::vector<std::byte>&& messa
 }
 
 Status TcpLane::serve_read(const FrameHeader& header) {
-  if (sender_.queued() >= kMaxReadsUnderWay + kMaxQueuedAnswers) {
+  if (sender_.queued_answers() >= kMaxReadsUnderWay + kMaxQueuedAnswers) {
     return protocol_error("the peer requests reads and does not receive the answers");
   }
   OutgoingFrame reply;
