@@ -67,7 +67,7 @@ class TensorReceiver(
     shape : int or tuple of int, optional
         Shape of every array, for a static edge.
     dtype : dtype, optional
-        Element type of every array, for a static or bounded edge.
+        Element type of every array, of NumPy or PyTorch, for a static or bounded edge.
     kind : {"static", "bounded", "dynamic"}, optional
         What is known of the arrays in advance. The default is static with a `shape`, bounded with
         `max_bytes`, and dynamic with neither.
@@ -326,7 +326,7 @@ class TensorSender(
         ----------
         array : array, buffer or DLPack exporter
             C-contiguous, with the edge's dtype and shape where the edge has them. On the CPU, or on
-            a GPU: from there it arrives in host memory.
+            a GPU: from there it arrives in host memory. A PyTorch tensor needs no ``detach()``.
         timeout : float or None
             Seconds to wait for a slot or memory; 0 fails at once, None waits for ever.
 
