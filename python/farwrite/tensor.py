@@ -320,7 +320,8 @@ class TensorSender(
         If no slot is free and no send memory is left, the call waits until the receiver gives a
         slot or memory back. That memory is the `send_limit_per_peer` of the device, 8 GiB by
         default; a lower one holds the sender back earlier. After a second of the wait, the call
-        logs which receiver it waits for. Ctrl-C interrupts the wait. In asyncio use ``timeout=0``, or a thread: the wait blocks the loop.
+        logs which receiver it waits for. Ctrl-C interrupts the wait. In asyncio use ``timeout=0``,
+        or a thread: the wait blocks the loop.
 
         Do not change the array until the `Completion` is done. An array from `Device.allocate` is
         never copied before it is sent. Other memory is copied first if no slot is free.

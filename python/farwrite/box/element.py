@@ -345,7 +345,7 @@ def _dtype_text(operation: str, dtype: object) -> str:
     if BFLOAT16 in (
         torch_name(dtype),
         dtype if isinstance(dtype, str) else "",
-    ):  # also without ml_dtypes
+    ):  # even when ml_dtypes is missing
         return BFLOAT16
     return dtype_to_text(checked_dtype(operation, dtype))  # type: ignore[arg-type]
 

@@ -398,7 +398,9 @@ def test_tensors_of_pytorch_are_averaged_where_they_are(name: str) -> None:
 def test_a_tensor_that_cannot_be_changed_in_place_is_named() -> None:
     torch: Any = pytest.importorskip("torch")
     with open_box() as connect:
-        with pytest.raises(fw.InvalidArgument, match="'w': the tensor is sparse; give x.to_dense"):
+        with pytest.raises(
+            fw.InvalidArgument, match=r"'w': the tensor is sparse; give x\.to_dense"
+        ):
             BoxGroup(connect(), "g", {"w": torch.ones(3).to_sparse()}, 0, 1)
         with pytest.raises(fw.InvalidArgument, match="array 1 is NoneType"):
             BoxGroup(connect(), "g", [np.ones(2), None], 0, 1)  # type: ignore[list-item]

@@ -59,8 +59,8 @@ class BoxGroup(Closing):
         /answer and /ready.
     arrays : sequence or dict of ndarray
         The tensors that every later call has: of float64, float32, float16 or bfloat16. PyTorch's
-        in the CPU's memory are changed where they are: ``[p.grad for p in net.parameters()]``. Those
-        of bfloat16 need the package ml_dtypes.
+        in the CPU's memory are changed where they are: ``[p.grad for p in net.parameters()]``.
+        Those of bfloat16 need the package ml_dtypes.
     rank : int
         This member's number, from 0 to `size` - 1. Member 0 is the root.
     size : int
