@@ -70,6 +70,8 @@ def test_an_empty_tensor_arrives(pair: Pair, torch: Any) -> None:
 def test_what_has_no_elements_in_a_row_says_what_to_do(pair: Pair, torch: Any) -> None:
     for tensor, remedy in {
         torch.ones(3).to_sparse(): "is sparse; give x.to_dense",
+        torch.ones(3, dtype=torch.complex64).conj(): "resolve_conj",
+        torch.ones(3, dtype=torch.complex64).conj().imag: "resolve_neg",
         torch.empty(3, device="meta"): "copy it to the CPU first",
         torch.ones(2, 3).T: "x.contiguous",
     }.items():

@@ -21,9 +21,9 @@ from farwrite.memory.description import (
     checked_shape,
     dtype_from_text,
     dtype_to_text,
-    torch_name,
 )
 from farwrite.memory.payload import SupportsDLPack, as_array, view_dlpack
+from farwrite.memory.torch import torch_name
 
 BFLOAT16 = "bfloat16"
 VERSION = 1

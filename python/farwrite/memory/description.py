@@ -29,6 +29,7 @@ import numpy.typing as npt
 
 from farwrite.arguments import index, shown
 from farwrite.errors import InvalidArgument, ProtocolError
+from farwrite.memory.torch import torch_name
 
 VERSION = 1
 MAX_DIMENSIONS = 32
@@ -90,11 +91,6 @@ def checked_dtype(operation: str, dtype: npt.DTypeLike) -> np.dtype[Any]:
             " view it"
         )
     return checked
-
-
-def torch_name(dtype: object) -> str:
-    """Return the name of a dtype of PyTorch: "float32". It is empty for all else."""
-    return str(dtype).removeprefix("torch.") if type(dtype).__module__ == "torch" else ""
 
 
 def check_size(shape: tuple[int, ...], itemsize: int) -> None:

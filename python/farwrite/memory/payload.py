@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, cast, runtime_checkable
 
 import numpy as np
@@ -12,7 +11,8 @@ from farwrite import _farwrite
 from farwrite.arguments import index, shown
 from farwrite.errors import InvalidArgument, OutOfRange, ProtocolError
 from farwrite.memory.cuda import CudaArray, as_cuda_array, check_writable, dlpack_device
-from farwrite.memory.description import dtype_from_text, torch_name
+from farwrite.memory.description import dtype_from_text
+from farwrite.memory.torch import exporter
 
 if TYPE_CHECKING:
     from farwrite.memory.array import RemoteArray
@@ -199,17 +199,11 @@ def view_dlpack(
             f"{operation}: the array is in the memory of DLPack device type {device}; copy it to"
             " the CPU first, for example with x.cpu()"
         )
-    tensor: Any = payload
-    name = torch_name(getattr(payload, "dtype", None))
-    if name and "sparse" in str(getattr(payload, "layout", "")):
-        raise InvalidArgument(f"{operation}: the tensor is sparse; give x.to_dense(), a copy")
-    if name and name.startswith("float8_"):  # which have no code in every DLPack
+    source, name = exporter(operation, payload)
+    if name:
         _numpy_dtype(operation, name)
-        octets = tensor.detach().view(sys.modules["torch"].uint8)
-        data, _, shape = _farwrite.view_dlpack(operation, octets)
-        return cast("npt.NDArray[np.uint8]", data), name, shape
-    data, text, shape = _farwrite.view_dlpack(operation, payload)
-    return cast("npt.NDArray[np.uint8]", data), text, shape
+    data, text, shape = _farwrite.view_dlpack(operation, source)
+    return cast("npt.NDArray[np.uint8]", data), name or text, shape
 
 
 def _numpy_dtype(operation: str, text: str) -> np.dtype[Any]:

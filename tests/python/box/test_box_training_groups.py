@@ -150,7 +150,7 @@ def test_a_root_that_starts_again_alone_names_who_is_in_the_earlier_group() -> N
 def test_two_processes_of_one_rank_are_both_refused() -> None:
     with open_box() as connect, ThreadPoolExecutor(3) as pool:
         third = pool.submit(average, connect, 2, 3, 100)
-        wait_until(lambda: "g.2" in names(connect))  # or nobody would be left to tell it
+        wait_until(lambda: "g.2" in names(connect))  # or no member would be left to tell it
         both = [pool.submit(average, connect, 1, 3, value) for value in (1, 10)]
         said = [outcome(each) for each in [*both, third]]
         assert said[:2].count(fw.AlreadyExists) == 1
