@@ -75,7 +75,7 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
         shape : int or tuple of int
             Lengths of the dimensions.
         dtype : dtype
-            Element type; no Python objects.
+            Element type, of NumPy or PyTorch; no Python objects.
         kind : str
             Where the memory lies: "host", or "cuda:0" for a GPU, as the driver numbers them for
             this process. There it takes multiples of 2 MiB, and its `array` is a `CudaArray`.
@@ -173,7 +173,7 @@ class Channel(Closing, elsewhere="connect in the other process: device.connect(e
         shape : int or tuple of int, optional
             By default one dimension that spans the region.
         dtype : dtype
-            Element type.
+            Element type, of NumPy or PyTorch.
         timeout : float or None
             Seconds; None waits for ever.
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 else:
     SubParsersAction = argparse._SubParsersAction
 
+_OTHER_NAMES = {"--port": "--listen", "--host": "--listen", "--address": "--listen"}
+"""What other programs call an option."""
 USAGE_ERROR = 2
 """The exit status of a command whose arguments are wrong."""
 
@@ -46,7 +48,10 @@ def named_if_unwritable(path: Path) -> Iterator[None]:
 
 
 def writable_file(text: str) -> Path:
-    """Return the path of a file that a command writes after its work, and make its folder.
+    """Return the path of a file that a command writes after its work.
+
+    Its folder is made if only its last part is missing, as that of a box's snapshots is: more that
+    is missing is a mistyped path, or a disk that is not there.
 
     Raises
     ------
@@ -59,12 +64,17 @@ def writable_file(text: str) -> Path:
     try:
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(exist_ok=True)
         if not path.exists():
             path.touch()
             path.unlink()
         elif path.is_file():  # to open a pipe would wait for its reader
             path.open("a").close()
+    except FileNotFoundError:
+        raise argparse.ArgumentTypeError(
+            f"cannot write {path}: the folder {path.parent.parent} does not exist; create it, or"
+            " name another file"
+        ) from None
     except OSError as error:
         raise argparse.ArgumentTypeError(
             f"cannot write {path}: {error.strerror}; name another file"
@@ -112,11 +122,22 @@ class Parser(argparse.ArgumentParser):
         if not hasattr(parsed, "command_parser"):  # the parser of a subcommand comes first
             setattr(parsed, "command_parser", self)  # noqa: B010  # any object may be a namespace
         if unknown:
-            option = unknown[0].partition("=")[0]
-            known = self._option_string_actions if option.startswith("-") else ()
-            self.error(f"unrecognized arguments: {' '.join(unknown)}{did_you_mean(option, known)}")
+            hint = self._nearest_option(unknown[0].partition("=")[0])
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
         self._refuse_one_file_twice(parsed)
         return parsed, unknown
+
+    def _nearest_option(self, option: str) -> str:
+        known = self._option_string_actions
+        meant = _OTHER_NAMES.get(option)
+        if meant in known:
+            return f"; did you mean {meant!r}?"
+        if not option.startswith("--"):
+            return did_you_mean(option, known if option.startswith("-") else ())
+        # Dashes are alike in all of them.
+        names = {name.removeprefix("--"): name for name in known if name.startswith("--")}
+        hint = did_you_mean(option.removeprefix("--"), names)
+        return hint.replace("mean '", "mean '--")
 
     def _refuse_one_file_twice(self, parsed: Any) -> None:
         """Print an error if two options name one file, of which only the last text would stay."""
@@ -132,6 +153,10 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the usage and the message, and exit with status 2."""
+        for action in self._actions:
+            missing = f"arguments are required: {action.metavar}"
+            if isinstance(action, Subparsers) and message.endswith(missing):
+                message += f" (choose from {', '.join(map(repr, action.choices))})"
         self.print_usage(sys.stderr)
         self.exit(USAGE_ERROR, self.line(message))
 

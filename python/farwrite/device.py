@@ -196,7 +196,7 @@ class Device(Closing, elsewhere="open a Device in the other process"):
         shape : int or tuple of int
             Lengths of the dimensions.
         dtype : dtype
-            Element type; no Python objects.
+            Element type, of NumPy or PyTorch; no Python objects.
         kind : str
             Where the memory lies: "host", or "cuda:0" for a GPU, as the driver numbers them for
             this process. There it takes multiples of 2 MiB, and its `array` is a `CudaArray`.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 ALIKE = 0.6
+NEARLY_EQUAL = 0.8
+"""For words of many programs, where something is always a little alike."""
 
 
 def did_you_mean(word: str, names: Iterable[str], alike: float = ALIKE) -> str:

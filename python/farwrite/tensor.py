@@ -67,7 +67,7 @@ class TensorReceiver(
     shape : int or tuple of int, optional
         Shape of every array, for a static edge.
     dtype : dtype, optional
-        Element type of every array, for a static or bounded edge.
+        Element type of every array, of NumPy or PyTorch, for a static or bounded edge.
     kind : {"static", "bounded", "dynamic"}, optional
         What is known of the arrays in advance. The default is static with a `shape`, bounded with
         `max_bytes`, and dynamic with neither.
@@ -76,7 +76,8 @@ class TensorReceiver(
     slots : int
         Number of slots, 1 to 1024, which receive the arrays of a static or bounded edge. If no slot
         is free, the sender offers the array instead. An offer costs a copy or keeps the sender's
-        memory in use.
+        memory in use. So slots do not bound how far a sender gets ahead: the `send_limit_per_peer`
+        of its device does.
     lane : int
         The edge's lane, below ``channel.peer.lanes``.
     copy : bool
@@ -256,8 +257,9 @@ class TensorSender(
 
     The constructor waits until the peer has opened its `TensorReceiver`. Any thread may call any
     method at any time. A context manager: the end of the ``with`` block closes the sender, which
-    waits; an exception in the block abandons the stream. So does a sender that is dropped without
-    `close`.
+    waits 10 s for the receiver to take what was sent, and raises `DeadlineExceeded` if it does not.
+    For a slow receiver call ``close(timeout=None)`` before the block ends. An exception in the
+    block abandons the stream. So does a sender that is dropped without `close`.
 
     Parameters
     ----------
@@ -316,8 +318,10 @@ class TensorSender(
         """Send an array.
 
         If no slot is free and no send memory is left, the call waits until the receiver gives a
-        slot or memory back. After a second of that, it logs which receiver it waits for. Ctrl-C
-        interrupts the wait. In asyncio use ``timeout=0``, or a thread: the wait blocks the loop.
+        slot or memory back. That memory is the `send_limit_per_peer` of the device, 8 GiB by
+        default; a lower one holds the sender back earlier. After a second of the wait, the call
+        logs which receiver it waits for. Ctrl-C interrupts the wait. In asyncio use ``timeout=0``,
+        or a thread: the wait blocks the loop.
 
         Do not change the array until the `Completion` is done. An array from `Device.allocate` is
         never copied before it is sent. Other memory is copied first if no slot is free.
@@ -326,7 +330,7 @@ class TensorSender(
         ----------
         array : array, buffer or DLPack exporter
             C-contiguous, with the edge's dtype and shape where the edge has them. On the CPU, or on
-            a GPU: from there it arrives in host memory.
+            a GPU: from there it arrives in host memory. A PyTorch tensor needs no ``detach()``.
         timeout : float or None
             Seconds to wait for a slot or memory; 0 fails at once, None waits for ever.
 

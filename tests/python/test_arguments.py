@@ -181,6 +181,8 @@ def test_a_wrong_option_of_verbs_is_an_error_that_names_it(option: str) -> None:
 def test_a_keyword_that_is_none_is_an_error_that_names_the_right_one(call: Any) -> None:
     with pytest.raises(TypeError, match=r"give verbs=farwrite\.VerbsOptions\(gid_index=\.\.\.\)"):
         call(verbs_gid_index=3)
+    with pytest.raises(TypeError, match=r"'token_file' is no keyword .*; set FARWRITE_TOKEN_FILE"):
+        call(token_file="secret")
     with pytest.raises(TypeError, match=r"'lane' is no keyword .* did you mean 'lanes'"):
         call(lane=1)
     with pytest.raises(TypeError, match="unexpected keyword argument 'lanes'"):

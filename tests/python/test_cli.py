@@ -282,6 +282,9 @@ def test_a_file_that_cannot_be_written_is_a_mistake_of_the_command_line(tmp_path
             writable_file(str(path))
     with pytest.raises(argparse.ArgumentTypeError, match="the path is empty"):
         writable_file("")
+    with pytest.raises(argparse.ArgumentTypeError, match=r"missing does not exist; create it, or"):
+        writable_file(str(tmp_path / "missing" / "folder" / "out.json"))
+    assert not (tmp_path / "missing").exists()
     new = tmp_path / "folder" / "out.json"
     assert writable_file(str(new)) == new
     assert new.parent.is_dir()

@@ -103,6 +103,26 @@ def test_a_command_of_another_command_is_answered_with_both(
     assert "did you mean 'farwrite bench p2p'? (choose from" in refused(capsys, "p2p")
 
 
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [(("box",), "'serve', 'list'"), (("tensorflow",), "'analyze'"), (("bench",), "'p2p'")],
+)
+def test_a_command_without_its_subcommand_is_answered_with_all(
+    words: tuple[str, ...], names: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = refused(capsys, *words)
+    assert "are required: " in error
+    assert "(choose from '" in error
+    assert names in error
+
+
+def test_what_other_programs_call_an_option_is_answered_with_ours(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert "did you mean '--listen'?" in refused(capsys, "box", "serve", "--port", "1")
+    assert "did you mean" not in refused(capsys, "box", "serve", "--nope")
+
+
 def test_a_mistyped_value_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     error = refused(capsys, "--log", "waring", "info")
     assert "argument --log: invalid choice: 'waring'; did you mean 'warning'?" in error

@@ -90,7 +90,7 @@ def test_latest_says_that_the_server_has_no_memory_for_the_next_version(
     assert said.count("still waiting") == 1
     assert f"{STILL}latest of 'model' at {box.server.endpoint}: lease a segment" in said
     assert "has no room for the version that comes next, of 5242896 bytes; serve with more" in said
-    assert "latest(copy=True) keeps no buffer" in said
+    assert "latest(copy=True) needs no buffer" in said
 
 
 def test_latest_says_that_the_caller_holds_the_buffers(log: Log) -> None:

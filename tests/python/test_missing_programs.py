@@ -53,6 +53,8 @@ def test_a_mistyped_program_is_answered_with_the_nearest_in_path(folders, refuse
     write(folders[0] / "python")
     assert refused("pyhton") == (127, "PATH has no such program; did you mean 'python'?")
     nothing = "PATH has no such program; check its name, or give its path"
+    write(folders[0] / "corelist")
+    assert refused("nonexist") == (127, nothing)
     assert refused("train") == (127, nothing)
     assert refused("") == (127, nothing)
 

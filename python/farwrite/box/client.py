@@ -41,7 +41,8 @@ def connect(endpoint: str, *, timeout: float | None = 30.0, **device: Any) -> Cl
         their own. None waits for ever.
     **device
         The keywords of `farwrite.Device`: ``token``, ``fabrics``, ``send_limit``, ... The ports in
-        ``FARWRITE_LISTEN`` and ``FARWRITE_DATA_PORT`` are the server's; a client takes free ones.
+        ``FARWRITE_LISTEN`` and ``FARWRITE_DATA_PORT`` are the server's; a client takes free ones. A
+        client serves no metrics, also with ``FARWRITE_METRICS``; `Client.stats` has its counters.
 
     Returns
     -------

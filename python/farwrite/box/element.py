@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, NamedTuple, SupportsFloat, cast
+from typing import Any, NamedTuple, SupportsFloat
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ from farwrite import _farwrite
 from farwrite.arguments import shown
 from farwrite.errors import Error, InvalidArgument, ProtocolError, Unsupported
 from farwrite.memory.array import RegisteredArray
-from farwrite.memory.cuda import check_writable, dlpack_device, view_on_gpu
+from farwrite.memory.cuda import check_writable, view_on_gpu
 from farwrite.memory.description import (
     Shape,
     check_size,
@@ -22,7 +22,8 @@ from farwrite.memory.description import (
     dtype_from_text,
     dtype_to_text,
 )
-from farwrite.memory.payload import CPU, SupportsDLPack, as_array
+from farwrite.memory.payload import SupportsDLPack, as_array, view_dlpack
+from farwrite.memory.torch import torch_name
 
 BFLOAT16 = "bfloat16"
 VERSION = 1
@@ -226,7 +227,7 @@ def elements_of(operation: str, payload: object) -> Elements:
         return elements
     own = isinstance(payload, (np.ndarray, RegisteredArray))
     if not own and isinstance(payload, SupportsDLPack):
-        return _by_dlpack(operation, payload)
+        return Elements(*view_dlpack(operation, payload))
     array = as_array(operation, payload)
     if array.nbytes == 0:
         return Elements(np.empty(0, np.uint8), _text_of(operation, array), array.shape)
@@ -333,17 +334,6 @@ def _on_gpu(operation: str, payload: object) -> Elements | None:
     return Elements(np.empty(found.memory.size, np.uint8), found.text, found.shape, found.memory)
 
 
-def _by_dlpack(operation: str, payload: SupportsDLPack) -> Elements:
-    device, _ = dlpack_device(operation, payload)
-    if device != CPU:
-        raise InvalidArgument(
-            f"{operation}: the array is in the memory of DLPack device type {device}; copy it to"
-            " the CPU first, for example with x.cpu()"
-        )
-    data, text, shape = _farwrite.view_dlpack(operation, payload)
-    return Elements(cast("npt.NDArray[np.uint8]", data), text, shape)
-
-
 def _text_of(operation: str, array: npt.NDArray[Any]) -> str:
     try:
         return dtype_to_text(array.dtype)
@@ -352,11 +342,11 @@ def _text_of(operation: str, array: npt.NDArray[Any]) -> str:
 
 
 def _dtype_text(operation: str, dtype: object) -> str:
-    if isinstance(dtype, str) and dtype == BFLOAT16:
+    if BFLOAT16 in (
+        torch_name(dtype),
+        dtype if isinstance(dtype, str) else "",
+    ):  # even when ml_dtypes is missing
         return BFLOAT16
-    if type(dtype).__module__ == "torch":
-        name = str(dtype).removeprefix("torch.")
-        return _dtype_text(operation, name)
     return dtype_to_text(checked_dtype(operation, dtype))  # type: ignore[arg-type]
 
 

@@ -195,7 +195,11 @@ class Publisher(Closing, elsewhere="open one in the other process: client.publis
         return self._schema.nbytes
 
     def publish(self, model: Any, *, step: SupportsIndex | None = None) -> int:
-        """Make `model` the newest version. When the call returns, every reader can get it.
+        """Make `model` the newest version, which readers can get when the call returns.
+
+        A reader that pins it may have to wait, while other readers hold as many versions as
+        `buffers` allows, or the server has no memory for the version that comes next. One that
+        copies it, ``latest(copy=True)``, need not.
 
         Threads may call it at the same time: their models become versions one after the other.
 

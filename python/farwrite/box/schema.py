@@ -83,10 +83,7 @@ class Schema:
         InvalidArgument
             If the model is not a dict or list of arrays.
         """
-        if not isinstance(model, (Mapping, list, tuple)):
-            raise InvalidArgument(
-                f"{operation}: the model is {type(model).__name__}; give a dict or a list of arrays"
-            )
+        _check_model(operation, model)
         end = 0
 
         def place(path: str, leaf: object) -> Slot:
@@ -223,6 +220,7 @@ class Schema:
         InvalidArgument
             If a name, shape or dtype of `model` differs from the schema.
         """
+        _check_model(operation, model)
         given = dict(_leaves((), model, operation))
         matched = []
         for keys, slot in _leaves((), self.tree, operation):
@@ -326,7 +324,20 @@ def _children(tree: Tree) -> dict[Any, Tree]:
     return tree if isinstance(tree, dict) else dict(enumerate(tree))
 
 
+def _check_model(operation: str, model: object) -> None:
+    if isinstance(model, (Mapping, list, tuple)):
+        return
+    remedy = "give a dict or a list of arrays"
+    if hasattr(model, "state_dict"):
+        remedy = "give model.state_dict()"
+    elif hasattr(model, "dtype"):
+        remedy = "give [array], or let box.create() make a segment of its shape and write it there"
+    raise InvalidArgument(f"{operation}: the model is {type(model).__name__}; {remedy}")
+
+
 def _leaf(operation: str, path: str, leaf: object) -> Elements:
+    if leaf is None:
+        raise InvalidArgument(f"{operation}: '{path}' of the model is None; leave it out")
     if isinstance(leaf, (bool, int, float, complex, np.generic)):
         leaf = np.asarray(leaf)
     try:

@@ -283,6 +283,8 @@ class Subscriber(Closing, elsewhere="subscribe in the other process: client.subs
                 return Model(self._newest(copied, wait.left()), self._schema)
             except ResourceExhausted as error:
                 nap = next(naps, None)
+                if nap is None and not copied:
+                    raise ResourceExhausted(self._no_buffer(error)) from None
                 if nap is None:
                     raise
                 wait.tell(self._no_buffer(error))
@@ -291,7 +293,7 @@ class Subscriber(Closing, elsewhere="subscribe in the other process: client.subs
     def _no_buffer(self, error: ResourceExhausted) -> str:
         return (
             f"latest of {self._segment.place}: {error}; the caller's own models count, and"
-            " latest(copy=True) keeps no buffer"
+            " latest(copy=True) needs no buffer"
         )
 
     def _newest(self, copy: bool, timeout: float | None) -> Lease:
@@ -348,6 +350,8 @@ class Subscriber(Closing, elsewhere="subscribe in the other process: client.subs
                 return Model(newest, self._schema)
             except ResourceExhausted as error:
                 nap = next(naps, None)
+                if nap is None and not copied:
+                    raise ResourceExhausted(self._no_buffer(error)) from None
                 if nap is None:
                     raise
                 wait.tell(self._no_buffer(error))

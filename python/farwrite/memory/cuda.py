@@ -19,6 +19,7 @@ from farwrite.memory.description import (
     dtype_from_text,
     dtype_to_text,
 )
+from farwrite.memory.torch import exporter
 
 CUDA = 2
 """kDLCUDA."""
@@ -296,6 +297,7 @@ def as_cuda_array(operation: str, payload: object) -> CudaArray | None:
 
 def _from_dlpack(operation: str, payload: Any, ordinal: int) -> OnGpu:
     _farwrite.use_cuda()
+    payload, name = exporter(operation, payload)
     try:
         # The exporter makes that stream wait for its own.
         try:
@@ -306,9 +308,9 @@ def _from_dlpack(operation: str, payload: Any, ordinal: int) -> OnGpu:
         raise InvalidArgument(
             f"{operation}: the array does not export DLPack ({error}); give one that does"
         ) from None
-    found = OnGpu(*_farwrite.view_cuda_dlpack(operation, capsule))
+    memory, text, shape = _farwrite.view_cuda_dlpack(operation, capsule)
     _farwrite.wait_for_stream(ordinal, _LEGACY_DEFAULT_STREAM)
-    return found
+    return OnGpu(memory, name or text, shape)
 
 
 def _from_interface(operation: str, payload: object, interface: dict[str, Any]) -> OnGpu:

@@ -29,11 +29,13 @@ import numpy.typing as npt
 
 from farwrite.arguments import index, shown
 from farwrite.errors import InvalidArgument, ProtocolError
+from farwrite.memory.torch import torch_name
 
 VERSION = 1
 MAX_DIMENSIONS = 32
 """The limit of a published array, which every supported NumPy can view; NumPy 2.0 allows 64."""
 _FOREIGN_TYPES = "ml_dtypes"  # optional
+_FOREIGN_NAMES = ("bfloat16", "float8_", "float6_", "float4_")
 Shape = SupportsIndex | Sequence[SupportsIndex]
 
 
@@ -58,6 +60,13 @@ def checked_shape(operation: str, shape: Shape) -> tuple[int, ...]:
 def checked_dtype(operation: str, dtype: npt.DTypeLike) -> np.dtype[Any]:
     """Turn a caller's dtype into a NumPy dtype that can be sent to another process.
 
+    Parameters
+    ----------
+    operation : str
+        For error messages: "allocate".
+    dtype : dtype
+        NumPy's, PyTorch's, or the name of a type of ml_dtypes: "bfloat16".
+
     Raises
     ------
     InvalidArgument
@@ -65,7 +74,7 @@ def checked_dtype(operation: str, dtype: npt.DTypeLike) -> np.dtype[Any]:
         a subarray, or a structured type with a field of a type of ml_dtypes.
     """
     try:
-        checked = np.dtype(dtype)
+        checked = _found_dtype(torch_name(dtype) or dtype)
     except (TypeError, ValueError, SyntaxError) as error:
         raise InvalidArgument(
             f"{operation}: dtype {shown(dtype)} is not a NumPy dtype ({str(error)[:80]}); give one,"
@@ -240,6 +249,15 @@ def _rebuild_placed(fields: Any, offsets: Any, itemsize: object) -> np.dtype[Any
         "itemsize": itemsize,
     }  # fmt: skip
     return cast("np.dtype[Any]", np.dtype(placed))
+
+
+def _found_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
+    try:
+        return np.dtype(dtype)
+    except TypeError:  # NumPy knows the names only once the package was imported
+        if not (isinstance(dtype, str) and dtype.startswith(_FOREIGN_NAMES)):
+            raise
+        return _foreign_dtype(dtype)
 
 
 def _foreign_dtype(name: str) -> np.dtype[Any]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, cast, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
+from farwrite import _farwrite
 from farwrite.arguments import index, shown
-from farwrite.errors import InvalidArgument, OutOfRange
+from farwrite.errors import InvalidArgument, OutOfRange, ProtocolError
 from farwrite.memory.cuda import CudaArray, as_cuda_array, check_writable, dlpack_device
+from farwrite.memory.description import dtype_from_text
+from farwrite.memory.torch import exporter
 
 if TYPE_CHECKING:
-    from farwrite import _farwrite
     from farwrite.memory.array import RemoteArray
 
 CPU = 1  # kDLCPU
@@ -36,7 +38,7 @@ def as_array(operation: str, payload: object) -> npt.NDArray[Any]:
         For error messages: "write".
     payload : array, buffer or DLPack exporter
         A NumPy array, anything with the buffer protocol, or anything on the CPU with
-        ``__dlpack__``.
+        ``__dlpack__``: see `view_dlpack`.
 
     Raises
     ------
@@ -174,15 +176,41 @@ def _view(operation: str, payload: object) -> npt.NDArray[Any]:
             f"{operation}: {type(payload).__name__} is neither an array, a buffer nor a DLPack"
             " exporter; pass a NumPy array"
         )
+    data, text, shape = view_dlpack(operation, payload)
+    return np.ndarray(shape, _numpy_dtype(operation, text), buffer=data)  # type: ignore[arg-type,unused-ignore]
+
+
+def view_dlpack(
+    operation: str, payload: SupportsDLPack
+) -> tuple[npt.NDArray[np.uint8], str, tuple[int, ...]]:
+    """View a DLPack exporter without a copy: its bytes, its element type as text, and its shape.
+
+    A PyTorch tensor that records gradients is viewed as it is now.
+
+    Raises
+    ------
+    InvalidArgument
+        If `payload` is not on the CPU, not C-contiguous or not exported, or NumPy has no name for
+        its element type.
+    """
     device, _ = dlpack_device(operation, payload)
     if device != CPU:
         raise InvalidArgument(
             f"{operation}: the array is in the memory of DLPack device type {device}; copy it to"
             " the CPU first, for example with x.cpu()"
         )
+    source, name = exporter(operation, payload)
+    if name:
+        _numpy_dtype(operation, name)
+    data, text, shape = _farwrite.view_dlpack(operation, source)
+    return cast("npt.NDArray[np.uint8]", data), name or text, shape
+
+
+def _numpy_dtype(operation: str, text: str) -> np.dtype[Any]:
     try:
-        return np.from_dlpack(payload)
-    except (BufferError, TypeError, RuntimeError, ValueError) as error:
+        return dtype_from_text(text)
+    except ProtocolError:
         raise InvalidArgument(
-            f"{operation}: NumPy cannot view the array ({error}); give a NumPy array"
+            f"{operation}: NumPy has no {text} without the package ml_dtypes; install it (pip"
+            " install ml_dtypes), or view the array as an unsigned integer of that size"
         ) from None

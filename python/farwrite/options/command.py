@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from farwrite import _farwrite
 from farwrite.errors import Error
 from farwrite.metrics.endpoint import parse_address
-from farwrite.nearest import did_you_mean
+from farwrite.nearest import NEARLY_EQUAL, did_you_mean
 from farwrite.options.device import Given, device_options
 from farwrite.options.option import Option, from_environment
 from farwrite.options.table import DEVICE_OPTIONS, HEADERS, OPTIONS, row, rows
@@ -64,7 +64,7 @@ def environment(values: Mapping[str, str], refusals: Mapping[str, str]) -> Itera
     known = [option.variable for option in OPTIONS if option.variable]
     for name in sorted(os.environ):
         if name.startswith("FARWRITE_") and name not in known:
-            near = did_you_mean(name, known, alike=0.8)
+            near = did_you_mean(name, known, NEARLY_EQUAL)
             if near:  # others are set by commands for the processes that they start
                 yield f"    {name} is no option{near}"
 

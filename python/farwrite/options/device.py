@@ -64,6 +64,11 @@ def check_keywords(operation: str, keywords: Iterable[str], own: Iterable[str] =
     for name in sorted({*keywords} - KEYWORDS):
         near = did_you_mean(name, {*KEYWORDS, *own}).removeprefix("; ")
         remedy = near or "`farwrite options` lists them"
+        if name.startswith("token_"):
+            remedy = (
+                "set FARWRITE_TOKEN_FILE to the file, or give"
+                " token=pathlib.Path(file).read_text().strip()"
+            )
         for option in DEVICE_OPTIONS:
             if option.fabric and name == f"{option.fabric}_{option.field}":
                 remedy = f"give {option.fabric}=farwrite.VerbsOptions({option.field}=...)"

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 from farwrite.errors import NotFound, PermissionDenied
-from farwrite.nearest import did_you_mean
+from farwrite.nearest import NEARLY_EQUAL, did_you_mean
 
 
 def check_program(word: str) -> None:
@@ -81,7 +81,7 @@ def _missing(word: str) -> str:
             word
         )
     names = {name for folder in os.get_exec_path() for name in _names(Path(folder))}
-    hint = did_you_mean(word, sorted(names))
+    hint = did_you_mean(word, sorted(names), NEARLY_EQUAL)
     return f"PATH has no such program{hint or '; check its name, or give its path'}"
 
 

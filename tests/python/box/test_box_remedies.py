@@ -53,7 +53,9 @@ def test_a_reader_without_a_buffer_is_told_of_models_and_arrays(
     subscriber = box.subscribe("policy")
     with subscriber.latest():
         policy.publish(MODEL)
-        says = r"buffers are in use: .*; close leases and models .* buffers to create\(\) or publis"
+        says = (
+            r"buffers are in use: .*; close leases .* buffers to create\(\) .*latest\(copy=True\)"
+        )
         with pytest.raises(fw.ResourceExhausted, match=says):
             subscriber.latest(timeout=0.01)
 
@@ -92,3 +94,28 @@ def test_another_model_of_the_name_is_freed_by_the_call_that_the_error_names(
     says = r"differs: .*; publish under another name, or free it first: client\.attach\('policy'\)"
     with pytest.raises(fw.InvalidArgument, match=says):
         box.publisher("policy", {"b": np.ones(4)}, takeover=True)
+
+
+class Module:
+    """Has what PyTorch's modules have."""
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+
+@pytest.mark.parametrize(
+    ("model", "remedy"),
+    [
+        (Module(), r"the model is Module; give model\.state_dict\(\)"),
+        (np.zeros(2), r"the model is ndarray; give \[array\], or let box\.create\(\)"),
+        ({"w": np.zeros(2), "b": None}, "'b' of the model is None; leave it out"),
+        (3, "the model is int; give a dict or a list"),
+    ],
+    ids=["module", "array", "none", "number"],
+)
+def test_what_is_no_model_says_what_to_give(box: fw.box.Client, model: Any, remedy: str) -> None:
+    with pytest.raises(fw.InvalidArgument, match=f"publisher: {remedy}"):
+        box.publisher("m", like=model)
+    publisher = box.publisher("m", like={"w": np.zeros(2)})
+    with pytest.raises(fw.InvalidArgument):
+        publisher.publish(model)

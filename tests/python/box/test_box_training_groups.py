@@ -376,3 +376,31 @@ def test_a_restored_server_has_nothing_of_the_groups_of_before(tmp_path: Path) -
     with fw.box.serve(snapshot=tmp_path, restore=True, **sizes) as server:
         results = run(server.connect, [(0, 2, 1), (1, 2, 2)])
         assert [outcome(each) for each in results] == [1.5, 1.5]
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float16", "float32", "float64"])
+def test_tensors_of_pytorch_are_averaged_where_they_are(name: str) -> None:
+    pytest.importorskip("ml_dtypes")
+    torch: Any = pytest.importorskip("torch")
+    given = [torch.full((3,), 2.0 + 2 * rank, dtype=getattr(torch, name)) for rank in range(2)]
+    with open_box() as connect, ThreadPoolExecutor(2) as pool:
+
+        def member(rank: int) -> None:
+            arrays = [given[rank], torch.nn.Parameter(given[rank].clone())]
+            with BoxGroup(connect(), "g", arrays, rank, 2) as group:
+                group.all_reduce(arrays)
+                assert arrays[1].tolist() == [3] * 3
+
+        list(pool.map(member, range(2)))
+    assert [one.tolist() for one in given] == [[3] * 3] * 2
+
+
+def test_a_tensor_that_cannot_be_changed_in_place_is_named() -> None:
+    torch: Any = pytest.importorskip("torch")
+    with open_box() as connect:
+        with pytest.raises(
+            fw.InvalidArgument, match=r"'w': the tensor is sparse; give x\.to_dense"
+        ):
+            BoxGroup(connect(), "g", {"w": torch.ones(3).to_sparse()}, 0, 1)
+        with pytest.raises(fw.InvalidArgument, match="array 1 is NoneType"):
+            BoxGroup(connect(), "g", [np.ones(2), None], 0, 1)  # type: ignore[list-item]

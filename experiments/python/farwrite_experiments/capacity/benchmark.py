@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,6 +79,9 @@ def plan(arguments: Namespace, _: Record) -> Namespace:
 
 def _check_writable(path: Path) -> None:
     # Before a minute of measuring, which would be lost.
+    if path.parent == cache_folder():
+        with contextlib.suppress(OSError):  # which the next line reports
+            path.parent.mkdir(parents=True, exist_ok=True)
     try:
         writable_file(str(path))
     except argparse.ArgumentTypeError as error:

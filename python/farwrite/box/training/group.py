@@ -15,7 +15,7 @@ from farwrite.box.training.claims import checked_client
 from farwrite.box.training.counters import MOST_WORKERS
 from farwrite.box.training.members import ROOT, Members, read_keys
 from farwrite.box.training.pending import Pending
-from farwrite.box.training.shapes import Arrays, Flat, Shapes
+from farwrite.box.training.shapes import Arrays, Flat, Shapes, as_numpy_arrays
 from farwrite.errors import DeadlineExceeded, Error, FailedPrecondition, InvalidArgument, NotFound
 from farwrite.lifetime.closing import Closing
 
@@ -58,7 +58,9 @@ class BoxGroup(Closing):
         The segments are `name`.RANK of the living members, and `name`/GENERATION/even, /odd, /root,
         /answer and /ready.
     arrays : sequence or dict of ndarray
-        The tensors that every later call has: of float64, float32, float16 or bfloat16.
+        The tensors that every later call has: of float64, float32, float16 or bfloat16. PyTorch's
+        in the CPU's memory are changed where they are: ``[p.grad for p in net.parameters()]``.
+        Those of bfloat16 need the package ml_dtypes.
     rank : int
         This member's number, from 0 to `size` - 1. Member 0 is the root.
     size : int
@@ -95,7 +97,7 @@ class BoxGroup(Closing):
         self._name = text("BoxGroup", "name", name)
         checked_client("BoxGroup", client)
         self._timeout = seconds("BoxGroup", timeout)
-        self._shapes = Shapes("BoxGroup", arrays)
+        self._shapes = Shapes("BoxGroup", as_numpy_arrays("BoxGroup", arrays))
         self._flat: Flat = client.array((self._shapes.size,), self._shapes.dtype).array
         self._rounds = 0
         self._broadcasts = 0
@@ -173,6 +175,7 @@ class BoxGroup(Closing):
         Error
             If the box cannot be reached.
         """
+        arrays = as_numpy_arrays("BoxGroup.all_reduce", arrays)
         with self._call("all_reduce", arrays):
             use, turn = divmod(self._rounds, len(_TURNS))
             sums = self._sums[turn]
@@ -199,6 +202,7 @@ class BoxGroup(Closing):
         InvalidArgument, DeadlineExceeded, FailedPrecondition, Error
             As `all_reduce`.
         """
+        arrays = as_numpy_arrays("BoxGroup.broadcast", arrays)
         with self._call("broadcast", arrays):
             if self._rank == ROOT:
                 self._wait("broadcast", self._ready, self._all_have_read())

@@ -14,7 +14,7 @@ from farwrite.arguments import choice, number, shown
 from farwrite.box.element import BFLOAT16, type_name
 from farwrite.errors import InvalidArgument
 from farwrite.memory.description import dtype_to_text
-from farwrite.memory.payload import check_unmasked
+from farwrite.memory.payload import SupportsDLPack, as_array, check_unmasked
 
 Array = NDArray[Any]
 Arrays = Sequence[Array] | Mapping[str, Array]
@@ -267,6 +267,25 @@ def finite(arrays: Iterable[Array]) -> bool:
 def values_of(arrays: Arrays) -> list[Array]:
     """Return the arrays without their names."""
     return list(arrays.values()) if isinstance(arrays, Mapping) else list(arrays)
+
+
+def as_numpy_arrays(operation: str, arrays: Arrays) -> Arrays:
+    """View other libraries' tensors in the CPU's memory as NumPy arrays of the same memory.
+
+    Raises
+    ------
+    InvalidArgument
+        As `farwrite.memory.payload.as_array`.
+    """
+    _check_is_kept(operation, arrays)
+
+    def view(label: str, given: object) -> Any:
+        other = not isinstance(given, np.ndarray) and isinstance(given, SupportsDLPack)
+        return as_array(f"{operation}: {label}", given) if other else given
+
+    if isinstance(arrays, Mapping):
+        return {name: view(f"'{name}'", given) for name, given in arrays.items()}
+    return [view(f"array {number}", given) for number, given in enumerate(arrays)]
 
 
 def _check_is_kept(operation: str, arrays: object) -> None:
