@@ -97,7 +97,9 @@ def test_an_exception_while_a_number_is_taken_leaves_a_count_that_counts() -> No
             worker += 1  # the next one takes a number anew
 
         places = interrupt_each_place(
-            lambda: termination.advance(worker), count_again, "counters.py", "claims.py"
+            lambda: termination.advance(worker),
+            count_again,
+            *("counters.py", "claims.py", "changes.py"),
         )
         assert places > 10
 
