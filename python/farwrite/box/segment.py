@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from farwrite import _farwrite
 from farwrite.arguments import choice, function, seconds, whole_number
-from farwrite.box.beside import in_thread
+from farwrite.box.beside import begin, in_loop, in_thread
 from farwrite.box.cached import Cached
 from farwrite.box.changes import Changes, Posted, offset_of, range_of
 from farwrite.box.element import Elements, Layout, destination_of, parse_layout
@@ -21,6 +21,8 @@ from farwrite.box.updates import Updates, Watch, wait_async
 from farwrite.errors import DeadlineExceeded, Error, InvalidArgument
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from farwrite.box.client import Client
 
 Consistency = Literal["segment", "chunk"]
@@ -391,12 +393,15 @@ class Segment(Changes[int]):
         Parameters
         ----------
         since : int, optional
-            The version that the caller has. By default the present one.
+            The version that the caller has. By default the present one, for which this call asks
+            the server. In an event loop the iteration waits for a late answer, and not the call.
         epoch : int, optional
             The epoch of `since`: if the segment has another one, its version is the first item.
         """
-        first = self.version if since is None else _version("updates", since)
-        return Updates(self, first, _epoch("updates", epoch))
+        known = _epoch("updates", epoch)
+        if since is not None:
+            return Updates(self, _version("updates", since), known)
+        return Updates(self, self._present("updates"), known)
 
     def on_update(self, callback: Callable[[int | Error], object]) -> Watch:
         """Call ``callback(version)`` after new changes, until the `Watch` is closed.
@@ -409,9 +414,21 @@ class Segment(Changes[int]):
         Callbacks of two clients that wait for answers to each other's do so until a timeout.
         Versions that came in between are not repeated. Exceptions from `callback` go to
         ``sys.unraisablehook``. The `Watch` need not be kept: the client and its segments keep it.
+
+        The call waits for the present version. In an event loop it does not wait for a late answer:
+        the calls then begin with it, and `callback` gets the error if none comes.
         """
         function("on_update", "callback", callback, "a version")
-        return Watch(self._native, self.version, callback, self._client.watches)
+        present = self._present("on_update")
+        return Watch(self._native, present, callback, self._client.watches)
+
+    def _present(self, operation: str) -> int | Future[int]:
+        """Return the version, or in an event loop what it will be if the server does not answer."""
+        if not in_loop():
+            return self.version
+        self._native.check_wait()  # here, because another thread is no callback
+        future = begin(operation, self._native.version)
+        return future.result() if future.done() else future
 
     # --- Changes, and the end.
 
