@@ -11,18 +11,16 @@ import numpy.typing as npt
 
 from farwrite import _farwrite
 from farwrite.arguments import choice, function, seconds, whole_number
-from farwrite.box.beside import begin, in_loop, in_thread
+from farwrite.box.beside import in_thread
 from farwrite.box.cached import Cached
 from farwrite.box.changes import Changes, Posted, offset_of, range_of
 from farwrite.box.element import Elements, Layout, destination_of, parse_layout
 from farwrite.box.lease import Lease
 from farwrite.box.update import Update
-from farwrite.box.updates import Updates, Watch, wait_async
+from farwrite.box.updates import Updates, Watch, present, wait_async
 from farwrite.errors import DeadlineExceeded, Error, InvalidArgument
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from farwrite.box.client import Client
 
 Consistency = Literal["segment", "chunk"]
@@ -401,7 +399,7 @@ class Segment(Changes[int]):
         known = _epoch("updates", epoch)
         if since is not None:
             return Updates(self, _version("updates", since), known)
-        return Updates(self, self._present("updates"), known)
+        return Updates(self, present(self._native, "updates"), known)
 
     def on_update(self, callback: Callable[[int | Error], object]) -> Watch:
         """Call ``callback(version)`` after new changes, until the `Watch` is closed.
@@ -419,16 +417,8 @@ class Segment(Changes[int]):
         the calls then begin with it, and `callback` gets the error if none comes.
         """
         function("on_update", "callback", callback, "a version")
-        present = self._present("on_update")
-        return Watch(self._native, present, callback, self._client.watches)
-
-    def _present(self, operation: str) -> int | Future[int]:
-        """Return the version, or in an event loop what it will be if the server does not answer."""
-        if not in_loop():
-            return self.version
-        self._native.check_wait()  # here, because another thread is no callback
-        future = begin(operation, self._native.version)
-        return future.result() if future.done() else future
+        now = present(self._native, "on_update")
+        return Watch(self._native, now, callback, self._client.watches)
 
     # --- Changes, and the end.
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from farwrite import _farwrite
 from farwrite.awaited import Awaited
+from farwrite.box.beside import begin, in_loop
 from farwrite.errors import (
     Cancelled,
     Error,
@@ -45,7 +46,7 @@ async def wait_async(
 
     native = segment.native
     native.check_wait()
-    begin = time.monotonic()
+    start = time.monotonic()
     reached, wait = _ask(native, version, epoch)
     try:
         if timeout is None:
@@ -53,7 +54,7 @@ async def wait_async(
         if timeout > _ANSWER_S:
             await asyncio.wait({reached}, timeout=timeout - _ANSWER_S)
         if not reached.done():
-            await _last_second(segment, reached, version, epoch, begin, timeout)
+            await _last_second(segment, reached, version, epoch, start, timeout)
         return reached.result()
     finally:
         native.cancel(wait)
@@ -64,7 +65,7 @@ async def _last_second(
     reached: asyncio.Future[tuple[int, int]],
     version: int,
     epoch: int,
-    begin: float,
+    start: float,
     timeout: float,
 ) -> None:
     """Wait for `reached` until the timeout. Raise `DeadlineExceeded` if it is not done by then.
@@ -73,20 +74,20 @@ async def _last_second(
     from a silent one, and needs its time even when the timeout is 0.
     """
     native = segment.native
-    present, ask = _ask(native, 0, 0)
+    asked, ask = _ask(native, 0, 0)
     try:
-        end = begin + max(timeout, _ANSWER_S)
-        await _first_of({reached, present}, end)
-        if present.done() and not reached.done():
-            now = present.result()  # or the error of both
+        end = start + max(timeout, _ANSWER_S)
+        await _first_of({reached, asked}, end)
+        if asked.done() and not reached.done():
+            now = asked.result()  # or the error of both
             if now[1] >= version or (epoch != 0 and now[0] != epoch):
                 await _first_of({reached}, end)  # its answer is on its way
-            await _first_of({reached}, begin + timeout)
+            await _first_of({reached}, start + timeout)
     finally:
         native.cancel(ask)
     if reached.done():
         return
-    if not present.done():
+    if not asked.done():
         says = (
             f"the box of {segment.place} has not answered in time; check that the server runs and"
             " is not stopped, or allow more time"
@@ -118,6 +119,15 @@ async def _first_of(futures: set[asyncio.Future[tuple[int, int]]], end: float) -
 
     left = max(end - time.monotonic(), 0)
     await asyncio.wait(futures, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+
+
+def present(native: _farwrite.BoxSegment, operation: str) -> int | Future[int]:
+    """Return the version; in an event loop, as a future if the server does not answer at once."""
+    if not in_loop():
+        return native.version()
+    native.check_wait()  # here, because a thread that is begun is no callback
+    future = begin(operation, native.version)
+    return future.result() if future.done() else future
 
 
 async def _in_loop(future: Future[int]) -> int:
@@ -205,8 +215,14 @@ class Watch(Handle, elsewhere="attach the segment in the other process: client.a
         if isinstance(version, int):
             self._expect(version + 1)
         else:
-            begin = weakref.WeakMethod(self._begin)
-            version.add_done_callback(lambda late: (alive := begin()) and alive(late))
+            begins = weakref.WeakMethod(self._begin)
+
+            def on_answer(answer: Future[int]) -> None:
+                alive = begins()
+                if alive is not None:
+                    alive(answer)
+
+            version.add_done_callback(on_answer)
 
     def _begin(self, version: Future[int]) -> None:
         error = version.exception()
