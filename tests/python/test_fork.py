@@ -6,6 +6,8 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
+
 SETUP = """
     import multiprocessing, os, sys, threading, warnings
     import farwrite as fw
@@ -148,3 +150,53 @@ def test_what_a_pool_reads_is_not_used_again_before_it_ends() -> None:
         time.sleep(0.01)
     """
     _run(textwrap.dedent(READ) + textwrap.dedent(body) + textwrap.dedent(CHECK))
+
+
+OWN = """
+    import multiprocessing, os, sys
+    import farwrite as fw
+    parents = fw.Device(fabrics=[sys.argv[1]])
+
+    def serve(written):
+        global device, channel  # open until the process ends
+        device = fw.Device(fabrics=[sys.argv[1]])
+        os.write(written, device.endpoint.encode() + b"\\n")
+        channel = device.accept(20)
+        channel.notify(7).wait(20)
+
+    def fork(serves):
+        child = os.fork()
+        if child == 0:
+            serves()
+            sys.exit(0)  # runs destructors and atexit handlers
+        return lambda: os.waitpid(child, 0)[1]
+
+    def fork_pool_process(serves):
+        child = multiprocessing.get_context("fork").Process(target=serves)
+        child.start()
+        return lambda: (child.join(), child.exitcode)[1]
+
+    read, written = os.pipe()
+    for start in (fork, lambda serves: fork(lambda: fork(serves)()), fork_pool_process):
+        join = start(lambda: serve(written))
+        channel = parents.connect(os.read(read, 100).decode().strip())
+        assert channel.wait_notification(20).tag == 7
+        try:
+            channel.wait_notification(20)
+        except fw.Error as error:
+            print(type(error).__name__)
+        assert join() == 0
+    """
+
+
+@pytest.mark.parametrize("fabric", ["shm", "tcp"])
+def test_the_end_of_a_child_closes_the_devices_that_it_opened(fabric: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(OWN), fabric],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout == "Unavailable\n" * 3

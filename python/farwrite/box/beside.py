@@ -1,12 +1,20 @@
-"""Blocking calls of asyncio tasks, each in a thread of its own."""
+"""Blocking calls in an event loop's thread, each made in a thread of its own."""
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from farwrite.awaited import Awaited, Result
 from farwrite.errors import ResourceExhausted
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+_BRIEF_S = 0.1
+"""How long an event loop may stand still for an answer that nearly always comes at once."""
 
 
 async def in_thread(operation: str, call: Callable[[], Result]) -> Result:
@@ -30,6 +38,42 @@ async def in_thread(operation: str, call: Callable[[], Result]) -> Result:
         else:
             awaited.succeed(result)
 
+    _start(operation, run)
+    return await awaited.future
+
+
+def in_loop() -> bool:
+    """Whether an event loop runs in this thread, and stands still while a call of it blocks."""
+    asyncio = sys.modules.get("asyncio")  # not imported, it runs none
+    return asyncio is not None and asyncio._get_running_loop() is not None
+
+
+def begin(operation: str, call: Callable[[], Result]) -> Future[Result]:
+    """Begin a call that blocks, and wait for its end, but briefly.
+
+    Nearly always it has ended then. If not, the server does not answer, and the future ends later.
+
+    Raises
+    ------
+    ResourceExhausted
+        If no thread can be started.
+    """
+    from concurrent.futures import Future, wait
+
+    future: Future[Result] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as error:
+            future.set_exception(error)
+
+    _start(operation, run)
+    wait([future], _BRIEF_S)
+    return future
+
+
+def _start(operation: str, run: Callable[[], None]) -> None:
     try:
         threading.Thread(target=run, name="farwrite-read", daemon=True).start()
     except RuntimeError as error:
@@ -39,4 +83,3 @@ async def in_thread(operation: str, call: Callable[[], Result]) -> Result:
             f"{operation}: no thread could be started ({error}); end other threads, or raise the"
             " limits (ulimit -u, ulimit -v)"
         ) from None
-    return await awaited.future

@@ -75,8 +75,10 @@ def open_client(
     timeout: float | None,
     device: dict[str, Any],
     server: _farwrite.BoxServer | None = None,
+    *,
+    holds: bool = True,
 ) -> Client:
-    """Connect as `connect`; the client keeps `server`, of this process, open. Internal.
+    """Connect as `connect`; with `holds`, the client keeps `server`, of this process. Internal.
 
     The wait ends when `server` closes.
     """
@@ -89,7 +91,7 @@ def open_client(
     address = text("connect", "endpoint", endpoint)
     native = _farwrite.BoxClient.connect(options, address, limit, server)
     close_at_exit(native)
-    return Client(native, limit, server)
+    return Client(native, limit, server if holds else None)
 
 
 class Client(Closing, elsewhere="connect in the other process: farwrite.box.connect(endpoint)"):

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import SupportsIndex
 
+from farwrite.arguments import seconds
 from farwrite.box.segment import Segment
 from farwrite.box.updates import Updates, Watch
 from farwrite.errors import Error
 from farwrite.lifetime.handle import Handle
+from farwrite.long_wait import LongWait
 
 
 class Event(Handle, elsewhere="take it by its name in the other process: client.event(name)"):
@@ -71,8 +73,11 @@ class Event(Handle, elsewhere="take it by its name in the other process: client.
         DeadlineExceeded
             If the timeout passed.
         """
-        wanted = self.count + 1 if count is None else count
-        return self._segment.wait(wanted, timeout, epoch=epoch)
+        wait = LongWait(seconds("wait", timeout))
+        if count is None:
+            # Not `self.count`, which waits for connect's timeout.
+            count = self._segment.wait(0, wait.left()) + 1
+        return self._segment.wait(count, wait.left(), epoch=epoch)
 
     async def wait_async(
         self,
@@ -82,8 +87,10 @@ class Event(Handle, elsewhere="take it by its name in the other process: client.
         epoch: SupportsIndex | None = None,
     ) -> int:
         """Wait as `wait` does, without blocking the event loop."""
-        wanted = self.count + 1 if count is None else count
-        return await self._segment.wait_async(wanted, timeout, epoch=epoch)
+        wait = LongWait(seconds("wait_async", timeout))
+        if count is None:
+            count = await self._segment.wait_async(0, wait.left()) + 1
+        return await self._segment.wait_async(count, wait.left(), epoch=epoch)
 
     def counts(
         self, since: SupportsIndex | None = None, *, epoch: SupportsIndex | None = None

@@ -17,7 +17,7 @@ from farwrite.box.changes import Changes, Posted, offset_of, range_of
 from farwrite.box.element import Elements, Layout, destination_of, parse_layout
 from farwrite.box.lease import Lease
 from farwrite.box.update import Update
-from farwrite.box.updates import Updates, Watch, wait_async
+from farwrite.box.updates import Updates, Watch, present, wait_async
 from farwrite.errors import DeadlineExceeded, Error, InvalidArgument
 
 if TYPE_CHECKING:
@@ -391,12 +391,15 @@ class Segment(Changes[int]):
         Parameters
         ----------
         since : int, optional
-            The version that the caller has. By default the present one.
+            The version that the caller has. By default the present one, for which this call asks
+            the server. In an event loop the iteration waits for a late answer, and not the call.
         epoch : int, optional
             The epoch of `since`: if the segment has another one, its version is the first item.
         """
-        first = self.version if since is None else _version("updates", since)
-        return Updates(self, first, _epoch("updates", epoch))
+        known = _epoch("updates", epoch)
+        if since is not None:
+            return Updates(self, _version("updates", since), known)
+        return Updates(self, present(self._native, "updates"), known)
 
     def on_update(self, callback: Callable[[int | Error], object]) -> Watch:
         """Call ``callback(version)`` after new changes, until the `Watch` is closed.
@@ -409,9 +412,13 @@ class Segment(Changes[int]):
         Callbacks of two clients that wait for answers to each other's do so until a timeout.
         Versions that came in between are not repeated. Exceptions from `callback` go to
         ``sys.unraisablehook``. The `Watch` need not be kept: the client and its segments keep it.
+
+        The call waits for the present version. In an event loop it does not wait for a late answer:
+        the calls then begin with it, and `callback` gets the error if none comes.
         """
         function("on_update", "callback", callback, "a version")
-        return Watch(self._native, self.version, callback, self._client.watches)
+        now = present(self._native, "on_update")
+        return Watch(self._native, now, callback, self._client.watches)
 
     # --- Changes, and the end.
 

@@ -15,7 +15,6 @@ from farwrite.box.stats import ServerStats
 from farwrite.errors import Error, FailedPrecondition, InvalidArgument, ending
 from farwrite.lifetime.at_exit import close_at_exit
 from farwrite.lifetime.closing import Closing
-from farwrite.lifetime.lock import Lock
 from farwrite.metrics.endpoint import serve as serve_metrics
 from farwrite.metrics.endpoint import serve_given, stop_serving
 from farwrite.units import parse_seconds, parse_size
@@ -133,8 +132,9 @@ class Server(
         self._keeps_snapshots = keeps_snapshots
         # A client of this process reaches the server as others do.
         self._device = {name: device[name] for name in _SHARED if name in device}
-        self._lock = Lock()
-        self._own: Client | None = None
+        # At most one. A built-in dict, each step of which is whole, and no lock: a signal handler
+        # that closes the server may come at any moment of a call in the same thread.
+        self._own: dict[str, Client] = {}
 
     @property
     def endpoint(self) -> str:
@@ -184,12 +184,25 @@ class Server(
         return Publisher(self._client(), name, like, target, takeover=takeover, buffers=buffers)
 
     def _client(self) -> Client:
-        with self._lock():
-            self._check_open("publisher", closed=ending())
-            if self._own is None:
-                # Without the server, which has it: so the two go as soon as the program drops them.
-                self._own = open_client(self.endpoint, 30.0, self._device)
-            return self._own
+        self._check_open("publisher", closed=ending())
+        own = self._own.get("client")
+        if own is not None:
+            return own
+        try:
+            # It does not hold the server, which has it: so the two go as soon as the program drops
+            # them.
+            made = open_client(self.endpoint, 30.0, self._device, self._native, holds=False)
+        except Error:
+            self._check_open("publisher")  # closed meanwhile
+            raise
+        own = self._own.setdefault("client", made)
+        if own is not made:  # another thread was faster
+            made.close()
+        if self._closed:  # perhaps before this client was there to be closed
+            self._own.pop("client", None)
+            del made, own  # it closes, unless another thread has a publisher by it
+            self._check_open("publisher", closed=True)
+        return own
 
     def _check_open(self, operation: str, *, closed: bool = False) -> None:
         if self._closed or closed:
@@ -278,15 +291,10 @@ class Server(
                 self._native.close(limit, snapshot)
 
     def _close_own(self, limit: float | None) -> None:
-        with self._lock():
-            own, self._own = self._own, None
-        try:
-            if own is not None:
-                own.close(limit)
-        except FailedPrecondition:  # called in a callback of its own client
-            with self._lock():
-                self._own = own
-            raise
+        own = self._own.get("client")
+        if own is not None:
+            own.close(limit)  # refused in a callback of its own: it stays
+            self._own.pop("client", None)
 
     def _facts(self) -> str:
         return f"of a box at {self.endpoint}"

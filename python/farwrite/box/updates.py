@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from farwrite import _farwrite
 from farwrite.awaited import Awaited
+from farwrite.box.beside import begin, in_loop
 from farwrite.errors import (
     Cancelled,
     Error,
@@ -22,12 +24,18 @@ from farwrite.lifetime.handle import Handle
 from farwrite.lifetime.lock import Lock
 
 if TYPE_CHECKING:
+    import asyncio
+    from concurrent.futures import Future
+
     from farwrite.box.segment import Segment
 
 _ENDED = (NotFound, Cancelled, FailedPrecondition)
 """Freed, or closed on this side: the stream of versions ends."""
 _LEFT = (Cancelled, FailedPrecondition)
 """Closed or detached on this side, whose program knows."""
+
+_ANSWER_S = 1.0
+"""What a wait with a shorter timeout allows for an answer, as the core does."""
 
 
 async def wait_async(
@@ -38,22 +46,103 @@ async def wait_async(
 
     native = segment.native
     native.check_wait()
+    start = time.monotonic()
+    reached, wait = _ask(native, version, epoch)
+    try:
+        if timeout is None:
+            return await reached
+        if timeout > _ANSWER_S:
+            await asyncio.wait({reached}, timeout=timeout - _ANSWER_S)
+        if not reached.done():
+            await _last_second(segment, reached, version, epoch, start, timeout)
+        return reached.result()
+    finally:
+        native.cancel(wait)
+
+
+async def _last_second(
+    segment: Segment,
+    reached: asyncio.Future[tuple[int, int]],
+    version: int,
+    epoch: int,
+    start: float,
+    timeout: float,
+) -> None:
+    """Wait for `reached` until the timeout. Raise `DeadlineExceeded` if it is not done by then.
+
+    The server is asked for the version that it has: its answer tells a server without the version
+    from a silent one, and needs its time even when the timeout is 0.
+    """
+    native = segment.native
+    asked, ask = _ask(native, 0, 0)
+    try:
+        end = start + max(timeout, _ANSWER_S)
+        await _first_of({reached, asked}, end)
+        if asked.done() and not reached.done():
+            now = asked.result()  # or the error of both
+            if now[1] >= version or (epoch != 0 and now[0] != epoch):
+                await _first_of({reached}, end)  # its answer is on its way
+            await _first_of({reached}, start + timeout)
+    finally:
+        native.cancel(ask)
+    if reached.done():
+        return
+    if not asked.done():
+        says = (
+            f"the box of {segment.place} has not answered in time; check that the server runs and"
+            " is not stopped, or allow more time"
+        )
+    else:
+        says = (
+            f"{segment.place} has version {now[1]} and has not reached version {version} in time;"
+            " check that the server and the process that changes or publishes it run, or allow"
+            " more time"
+        )
+    raise from_status(StatusCode.DEADLINE_EXCEEDED, f"wait_async: {says}")
+
+
+def _ask(
+    native: _farwrite.BoxSegment, version: int, epoch: int
+) -> tuple[asyncio.Future[tuple[int, int]], int]:
+    """Ask for a version; return its epoch and number, awaited, and what `cancel` takes."""
     awaited: Awaited[tuple[int, int]] = Awaited()
     wait = native.on_version(
         version,
         epoch,
         lambda found, now, code, message: awaited.end((found, now), code, message),
     )
-    try:
-        return await asyncio.wait_for(awaited.future, timeout)
-    except TimeoutError:
-        raise from_status(
-            StatusCode.DEADLINE_EXCEEDED,
-            f"wait_async: {segment.place} has not reached version {version} in time; check that"
-            " the server and the process that changes or publishes it run, or allow more time",
-        ) from None
-    finally:
-        native.cancel(wait)
+    return awaited.future, wait
+
+
+async def _first_of(futures: set[asyncio.Future[tuple[int, int]]], end: float) -> None:
+    import asyncio
+
+    left = max(end - time.monotonic(), 0)
+    await asyncio.wait(futures, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+
+
+def present(native: _farwrite.BoxSegment, operation: str) -> int | Future[int]:
+    """Return the version; in an event loop, as a future if the server does not answer at once."""
+    if not in_loop():
+        return native.version()
+    native.check_wait()  # here, because a thread that is begun is no callback
+    future = begin(operation, native.version)
+    return future.result() if future.done() else future
+
+
+async def _in_loop(future: Future[int]) -> int:
+    """Await what a thread finds. A wait that was given up may be made again."""
+    awaited: Awaited[int] = Awaited()
+
+    def arrive(done: Future[int]) -> None:
+        error = done.exception()
+        if error is None:
+            awaited.succeed(done.result())
+        else:
+            awaited.fail(error)
+
+    future.add_done_callback(arrive)
+    return await awaited.future
 
 
 class Updates(Handle, elsewhere="attach the segment in the other process: client.attach(name)"):
@@ -62,19 +151,22 @@ class Updates(Handle, elsewhere="attach the segment in the other process: client
     The constructor is internal.
     """
 
-    def __init__(self, segment: Segment, version: int, epoch: int) -> None:
+    def __init__(self, segment: Segment, version: int | Future[int], epoch: int) -> None:
         self._segment = segment  # attached as long as this object
         self._native = segment.native
-        self._version = version
+        self._version = version  # a future, if the server did not answer at once
         self._epoch = epoch  # 0: any
 
     def _facts(self) -> str:
-        return f"of {self._segment!r} after version {self._version}"
+        known = isinstance(self._version, int)
+        return f"of {self._segment!r}" + (f" after version {self._version}" if known else "")
 
     def __iter__(self) -> Iterator[int]:
         while True:
             self._native.check_wait()  # to end in its own client's callback would look like an end
             try:
+                if not isinstance(self._version, int):
+                    self._version = self._version.result()
                 self._epoch, self._version = self._native.wait(self._version + 1, self._epoch, None)
             except _ENDED:
                 return
@@ -86,6 +178,8 @@ class Updates(Handle, elsewhere="attach the segment in the other process: client
     async def __anext__(self) -> int:
         self._native.check_wait()
         try:
+            if not isinstance(self._version, int):
+                self._version = await _in_loop(self._version)
             self._epoch, self._version = await wait_async(
                 self._segment, self._version + 1, self._epoch
             )
@@ -108,7 +202,7 @@ class Watch(Handle, elsewhere="attach the segment in the other process: client.a
     def __init__(
         self,
         native: _farwrite.BoxSegment,
-        version: int,
+        version: int | Future[int],
         callback: Callable[[int | Error], object],
         watches: set[Watch],
     ) -> None:
@@ -116,10 +210,27 @@ class Watch(Handle, elsewhere="attach the segment in the other process: client.a
         self._callback: Callable[[int | Error], object] | None = callback
         self._lock = Lock()
         self._arrived: deque[int | Error] = deque()
-        self._delivering = False
         watches.add(self)
         self._watches = weakref.ref(watches)
-        self._expect(version + 1)
+        if isinstance(version, int):
+            self._expect(version + 1)
+        else:
+            begins = weakref.WeakMethod(self._begin)
+
+            def on_answer(answer: Future[int]) -> None:
+                alive = begins()
+                if alive is not None:
+                    alive(answer)
+
+            version.add_done_callback(on_answer)
+
+    def _begin(self, version: Future[int]) -> None:
+        error = version.exception()
+        if error is None:
+            if not self.closed:
+                self._expect(version.result() + 1)
+        elif isinstance(error, Error):
+            self._take(error)
 
     @property
     def closed(self) -> bool:
@@ -147,23 +258,27 @@ class Watch(Handle, elsewhere="attach the segment in the other process: client.a
         self._native.on_version(version, 0, on_version)
 
     def _arrive(self, version: int, code: int, message: str) -> None:
-        # on_version() may call back before it returns: the loop below takes that one up, so that
-        # calls neither nest nor overlap.
-        with self._lock():
-            self._arrived.append(version if code == 0 else from_status(code, message))
-            if self._delivering:
-                return
-            self._delivering = True
-        self._deliver()
+        self._take(version if code == 0 else from_status(code, message))
 
-    def _deliver(self) -> None:
+    def _take(self, arrived: int | Error) -> None:
+        # on_version() may call back before it returns: the loop below takes that one up, so that
+        # calls neither nest nor overlap. The lock is only tried: a signal handler that detaches the
+        # segment comes here in the thread that has it.
+        self._arrived.append(arrived)
         failed: BaseException | None = None
-        while True:
-            with self._lock():
-                if not self._arrived:
-                    self._delivering = False
-                    break
-                arrived = self._arrived.popleft()
+        delivering = self._lock()
+        while self._arrived and delivering.acquire(blocking=False):
+            try:
+                failed = self._deliver() or failed
+            finally:
+                delivering.release()
+        if failed is not None:
+            raise failed
+
+    def _deliver(self) -> BaseException | None:
+        failed: BaseException | None = None
+        while self._arrived:
+            arrived = self._arrived.popleft()
             callback = self._callback
             if isinstance(arrived, Error):
                 self.close()
@@ -175,8 +290,7 @@ class Watch(Handle, elsewhere="attach the segment in the other process: client.a
                 failed = error  # the calls go on; the binding reports it
             if not isinstance(arrived, Error):
                 self._expect(arrived + 1)
-        if failed is not None:
-            raise failed
+        return failed
 
     def __enter__(self) -> Watch:
         return self

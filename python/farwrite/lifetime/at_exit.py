@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import sys
 from typing import Protocol
 
 from farwrite import _farwrite
@@ -27,21 +28,47 @@ class Closable(Protocol):
 _farwrite.find_errors()
 
 _open: WeakObjects[Closable] = WeakObjects()
-_owner = os.getpid()
+_in_forked_child = False
+_has_finalizer = False
 
 
 def close_at_exit(device: Closable) -> None:
     """Close `device` when the interpreter exits, if the object still exists."""
+    if _in_forked_child:
+        _end_with_multiprocessing()
     _open.add(device)
+
+
+def _end_with_multiprocessing() -> None:
+    # A process that multiprocessing has forked ends without atexit, but with finalizers.
+    global _has_finalizer
+    if _has_finalizer:
+        return
+    process, util = (sys.modules.get(f"multiprocessing.{name}") for name in ("process", "util"))
+    if process is not None and util is not None and process.parent_process() is not None:
+        util.Finalize(None, _end, exitpriority=-1)  # after those of the program
+        _has_finalizer = True
+
+
+def _forget_parents() -> None:
+    # A forked child has neither the pollers nor the right to close its parent's devices.
+    global _open, _in_forked_child, _has_finalizer
+    _open = WeakObjects()
+    _in_forked_child = True
+    _has_finalizer = False
+
+
+os.register_at_fork(after_in_child=_forget_parents)
 
 
 @atexit.register
 def _end() -> None:
-    # A forked child has neither the pollers nor the right to close its parent's devices.
-    if os.getpid() != _owner:
+    own = _open.alive()
+    # Closing the gate waits for the pollers inside, and a child may have a copy of its parent's.
+    if _in_forked_child and not own:
         return
     begin_end()
-    for device in _open.alive():
+    for device in own:
         # A silent peer keeps its memory quarantined; the end of the process settles that.
         with contextlib.suppress(Error):
             device.close(0.2)

@@ -165,7 +165,8 @@ def test_a_wait_that_was_given_up_leaves_no_request(box: fw.box.Client) -> None:
 
     run(give_up())
     gc.collect()
-    assert [ref() for ref in native.refs] == [None] * 4
+    assert len(native.refs) >= 4
+    assert not any(ref() for ref in native.refs)
     # A wait that goes on is not touched.
     assert segment.fill(1) == run(segment.wait_async(1))
 
@@ -198,6 +199,43 @@ def test_an_awaited_version_has_a_timeout(box: fw.box.Client) -> None:
     segment = box.create("w", 1, "float32")
     with pytest.raises(fw.DeadlineExceeded):
         run(segment.wait_async(1, timeout=0.05))
+
+
+async def _answered(call: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+    """Call again while a busy machine keeps the server from its answer."""
+    for _ in range(30):
+        try:
+            return await call()
+        except fw.DeadlineExceeded as error:
+            assert "the box of" in str(error) and "has not answered in time" in str(error)
+    raise AssertionError("the box has never answered")
+
+
+@pytest.mark.parametrize("timeout", [0, 1e-9])
+def test_a_task_without_time_finds_the_version_that_is_there(
+    box: fw.box.Client, timeout: float
+) -> None:
+    model = {"w": np.ones(1, "float32")}
+    box.publisher("model", model).publish(model)
+    subscriber, segment, event = box.subscribe("model"), box.create("w", 1), box.event("event")
+    segment.fill(1)
+    event.signal()
+    waits: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
+        "Segment.wait_async": lambda: segment.wait_async(1, timeout),
+        "Event.wait_async": lambda: event.wait_async(1, timeout),
+        "Subscriber.wait_async": lambda: subscriber.wait_async(timeout=timeout),
+        "another epoch": lambda: segment.wait_async(9, timeout, epoch=segment.epoch + 1),
+    }
+
+    async def find() -> dict[str, Any]:
+        found = {name: await _answered(wait) for name, wait in waits.items()}
+        with await _answered(lambda: subscriber.latest_async(timeout=timeout)) as latest:
+            found["Subscriber.latest_async"] = latest.version
+        return found
+
+    found = run(find())
+    assert found.pop("Subscriber.wait_async")[1] == 1
+    assert set(found.values()) == {1}
 
 
 def test_a_task_iterates_over_versions_until_the_segment_is_freed(box: fw.box.Client) -> None:

@@ -6,6 +6,9 @@ import contextlib
 import os
 import queue
 import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +16,7 @@ from box_process import BoxProcess
 from box_servers import other_process
 
 import farwrite as fw
+from farwrite.box import server as box_server_module
 from processes import stop, wait_until
 
 MODEL = {"w": np.ones(1000, "float32")}
@@ -221,6 +225,60 @@ def test_a_segment_fences_those_off_who_write_with_it(box: fw.box.Client) -> Non
     with pytest.raises(fw.NotFound):
         segment.write(np.zeros(4, "float32"), fence=fence._segment)
     np.testing.assert_array_equal(segment.read(), np.ones(4))
+
+
+@pytest.mark.parametrize("closes", ["a signal handler", "another thread"])
+def test_a_server_closes_while_its_own_client_connects(
+    closes: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect = box_server_module.open_client
+    ended: list[str] = []
+
+    def close() -> None:
+        server.close(0)
+        ended.append(closes)
+
+    def connect_and_close(*arguments: Any, **keywords: Any) -> fw.box.Client:
+        client = connect(*arguments, **keywords)
+        if closes == "a signal handler":  # which runs in the thread that waits
+            close()
+        else:
+            closing = threading.Thread(target=close, daemon=True)
+            closing.start()
+            closing.join(20)
+        return client
+
+    def publish() -> None:
+        with pytest.raises(fw.FailedPrecondition, match="publisher: the server is closed"):
+            server.publisher("policy", like=MODEL)
+        ended.append("publisher")
+
+    monkeypatch.setattr(box_server_module, "open_client", connect_and_close)
+    with fw.box.serve(memory="8M", pool="2M") as server:
+        publishing = threading.Thread(target=publish, daemon=True)
+        publishing.start()
+        publishing.join(30)
+        assert ended == [closes, "publisher"]
+
+
+def test_of_two_own_clients_that_connect_at_once_one_stays(
+    box_server: fw.box.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect, made, both = box_server_module.open_client, [], threading.Barrier(2)
+
+    def connect_together(*arguments: Any, **keywords: Any) -> fw.box.Client:
+        both.wait(30)
+        made.append(connect(*arguments, **keywords))
+        return made[-1]
+
+    def publish(name: str) -> int:
+        return box_server.publisher(name, like=MODEL).publish(MODEL)
+
+    monkeypatch.setattr(box_server_module, "open_client", connect_together)
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(publish, ("one", "two"))) == [1, 1]
+    assert publish("three") == 1
+    assert sorted("closed" in repr(client) for client in made) == [False, True]
 
 
 def test_a_server_that_cannot_close_in_a_callback_stays_whole(box_server: fw.box.Server) -> None:

@@ -30,7 +30,9 @@ def test_a_version_that_does_not_come_is_named_with_the_one_that_is_there(
         says = r"'policy' has version 1 and has not reached version 2 in time; .* publishes it run"
         with pytest.raises(fw.DeadlineExceeded, match=says):
             subscriber.latest(newer_than=model, timeout=0.01)
-        says = r"'policy' at \S+ has not reached version 2 in time; .* publishes it run"
+        says = (
+            r"'policy' at \S+ has version 1 and has not reached version 2 in time; .* publishes it"
+        )
         with pytest.raises(fw.DeadlineExceeded, match=says):
             asyncio.run(subscriber.latest_async(newer_than=model, timeout=0.01))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import queue
 import re
 import signal
 import threading
@@ -27,8 +28,8 @@ SHORT, LONG = 2.0, 3600.0
 DETECTION = 0.2
 OF_ANOTHER_WAIT = {
     "box.connect", "segment.write", "segment.accumulate", "segment.fill", "segment.signal",
-    "segment.post.write().wait", "segment.wait_async", "event.signal", "publisher.publish",
-    "subscriber.latest_async", "SEASGD.step", "SEASGD.flush", "AsyncSGD.step",
+    "segment.post.write().wait", "segment.wait_async", "event.signal", "event.wait_async",
+    "publisher.publish", "subscriber.latest_async", "SEASGD.step", "SEASGD.flush", "AsyncSGD.step",
     "Termination.advance", "BoxGroup.all_reduce",
 }  # fmt: skip
 """Waits for a change, for a connection, and in asyncio."""
@@ -122,7 +123,8 @@ class Calls:
             "segment.free": hasty.attach("w").free,
             "event.count": lambda: event.count,
             "event.signal": event.signal,
-            "event.wait": lambda: waited.wait(9, SHORT),
+            "event.wait": lambda: waited.wait(timeout=SHORT),
+            "event.wait_async": lambda: asyncio.run(waited.wait_async(timeout=SHORT)),
             "publisher.publish": lambda: publisher.publish(MODEL),
             "publisher.free": other.free,
             "publisher.close": third.close,
@@ -217,6 +219,44 @@ def test_every_call_ends_by_its_limit_when_the_server_is_stopped(fabric: str) ->
         assert said >= set(late) - OF_ANOTHER_WAIT, late
         assert all(endpoint in says for says in late.values()), late
         calls.close()
+
+
+def test_an_event_loop_goes_on_beside_a_stopped_server() -> None:
+    # Over shm nothing asks the server.
+    options: dict[str, Any] = {"timeout": LONG, "fabrics": ["tcp"], "segment_bytes": 4 << 20}
+    with other_process() as (endpoint, process), fw.box.connect(endpoint, **options) as client:
+        segment, event = client.create("w", 4), client.event("event")
+        seen: queue.SimpleQueue[int | fw.Error] = queue.SimpleQueue()
+        going_on = threading.Timer(20, os.kill, (process, signal.SIGCONT))  # ends a hang
+
+        async def wait_for_all() -> None:
+            updates = segment.updates()
+            segment.on_update(seen.put)
+            tasks = [
+                asyncio.create_task(updates.__anext__()), asyncio.create_task(event.wait_async())
+            ]  # fmt: skip
+            for _ in range(3):
+                await asyncio.sleep(0)  # they begin
+            with pytest.raises(fw.DeadlineExceeded, match=r"the box of 'w' .* has not answered"):
+                await segment.wait_async(0, timeout=0)
+            assert going_on.is_alive(), "the loop stood still"
+            os.kill(process, signal.SIGCONT)
+            while not all(task.done() for task in tasks):
+                await segment.post.signal()
+                await event._segment.post.signal()
+            assert [task.result() > 0 for task in tasks] == [True, True]
+            while seen.empty():
+                await segment.post.signal()
+            assert isinstance(seen.get(), int)
+
+        stop(process)
+        going_on.start()
+        try:
+            asyncio.run(wait_for_all())
+        finally:
+            going_on.cancel()
+            going_on.join()
+            os.kill(process, signal.SIGCONT)
 
 
 def test_a_read_that_was_given_up_holds_its_destination_until_no_byte_can_come() -> None:

@@ -10,6 +10,7 @@ from boxes import open_box
 
 import farwrite as fw
 from farwrite.box.training import Termination
+from interrupted import interrupt_each_place
 
 
 @pytest.mark.parametrize(
@@ -80,6 +81,27 @@ def test_a_worker_that_was_replaced_counts_no_more() -> None:
         with pytest.raises(fw.FailedPrecondition, match=r"'t\.0' was freed"):
             hanging.advance(0)
         assert replacing.counts().tolist() == [2]
+
+
+def test_an_exception_while_a_number_is_taken_leaves_a_count_that_counts() -> None:
+    with open_box() as connect, Termination(connect(), "t", 1000, 9) as termination:
+        worker = 0
+
+        def count_again() -> None:
+            nonlocal worker
+            termination.advance(worker)
+            before = termination.counts()[worker]
+            assert before in (1, 2)  # the interrupted call may have counted
+            termination.advance(worker)
+            assert termination.counts()[worker] == before + 1
+            worker += 1  # the next one takes a number anew
+
+        places = interrupt_each_place(
+            lambda: termination.advance(worker),
+            count_again,
+            *("counters.py", "claims.py", "changes.py"),
+        )
+        assert places > 10
 
 
 def test_a_closed_object_takes_no_number() -> None:

@@ -96,17 +96,23 @@ class Counters:
         number = whole_number(self._operation, "worker", worker, 0, self._number - 1)
         if number not in self._claims:
             try:
-                self._claims[number] = claim(
+                claimed = claim(
                     lambda: self._client.create(
                         f"{self._name}.{number}", (1,), np.int64, buffers=2, temporary=True
                     )
                 )
-                self._claims[number].fill(1)
             except AlreadyExists:
                 raise AlreadyExists(
                     f"{self._operation}: a living process is worker {number} of '{self._name}';"
                     " give each process a number, or the other training another name"
                 ) from None
+            try:
+                claimed.fill(1)
+            except BaseException:
+                give_back(claimed)
+                raise
+            # Only now: `add` multiplies by what is in it, and zeros would count nothing.
+            self._claims[number] = claimed
         return number
 
     def add(self, worker: int, number: int) -> Update:
