@@ -169,6 +169,7 @@ Result<VersionId> Segment::wait(std::uint64_t version, std::chrono::nanoseconds 
     return internal::late(
         state_->context("wait for a version"), state_->client()->channel().peer_state(),
         "'" + state_->info().spec.name + "' has version " + std::to_string(now->version) +
+            (now->version == 0 ? ", so nothing was written or published there," : "") +
             " and has not reached version " + std::to_string(version) + " in time",
         "check that the server and the process that changes or publishes it run, or allow more "
         "time");

@@ -39,7 +39,7 @@ void Session::run() {
     start(*received, true);
     take_ahead();
     handle(*received);
-    if (closing_.load()) break;
+    if (bytes_lost_ || closing_.load()) break;
   }
   channel_.take_returns(false);
   leave();
@@ -137,6 +137,11 @@ void Session::give_up(ReceivedRequest received) {
       });
 }
 
+void Session::lose(std::uint64_t request, Status status) {
+  server_.count_refusal();
+  bytes_lost_ = !send({.id = request, .status = std::move(status)}).ok();
+}
+
 void Session::handle(ReceivedRequest& received) {
   const Request& request = received.request;
   switch (request.verb) {
@@ -221,14 +226,14 @@ void Session::change(ReceivedRequest& received) {
   sources.memory = {request.bytes.data(), request.bytes.size()};
   if (received.read.has_value()) {
     if (Status status = received.read->wait(); !status.ok()) {
-      refuse(request.id, std::move(status));
+      lose(request.id, std::move(status));
       return give_up(std::move(received));
     }
     if (received.piece.has_value()) sources.memory = received.piece->bytes();
     sources.draft = std::exchange(received.draft, std::nullopt);
   } else if (received.lent.valid()) {
     Result<Alias> mapped = channel_.alias(received.lent, 0, received.lent.size());
-    if (!mapped.ok()) return refuse(request.id, mapped.status());
+    if (!mapped.ok()) return lose(request.id, mapped.status());
     alias = *std::move(mapped);
     sources.memory = {alias.data(), alias.size()};
   }
@@ -406,10 +411,10 @@ void Session::leave() {
   static_cast<void>(channel_.close(std::chrono::nanoseconds(0)));
 }
 
-void Session::reply(const Reply& reply) {
+Status Session::send(const Reply& reply) {
+  // An answer that cannot be sent is to a client that has left: the next wait ends the session.
   const std::vector<std::byte> message = reply.encode();
-  // Once the channel has ended, the next wait ends the session.
-  static_cast<void>(channel_.tell({message.data(), message.size()}));
+  return channel_.tell({message.data(), message.size()});
 }
 
 void Session::refuse(std::uint64_t request, Status status) {

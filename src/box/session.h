@@ -100,8 +100,12 @@ class Session : public std::enable_shared_from_this<Session> {
   SegmentInfo listed_info(const HostedSegment& segment) const;
   void leave();
 
-  void reply(const Reply& reply);
+  // An error: the channel has ended.
+  Status send(const Reply& reply);
+  void reply(const Reply& reply) { static_cast<void>(send(reply)); }
   void refuse(std::uint64_t request, Status status);
+  // Refuses a change whose bytes did not come. If the client cannot know, the session ends.
+  void lose(std::uint64_t request, Status status);
   // Whether the answer that lends memory could be sent. If not, the client is told so.
   bool lent(std::uint64_t request, const Completion& sent);
   // With a region that the client keeps from being used again until it returns the lease.
@@ -118,6 +122,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::atomic<bool> ended_ = false;
 
   // Of the thread alone.
+  bool bytes_lost_ = false;  // and the client was not told: what was sent later must not be applied
   std::optional<ReceivedRequest> ahead_;
   // The loans to the client own the pins: they end when it can read the bytes no longer, which may
   // be long after the session. RELEASE unpins sooner, in the order of the client's changes.

@@ -74,9 +74,14 @@ Status ChannelState::tell(ByteView message, std::uint32_t tag, std::uint32_t lan
   told.tag = tag;
   told.accepted = true;
   const Completion sent = post(nullptr, lane, std::move(told));
-  Status status = sent.done() ? sent.wait() : Status();
-  if (!status.ok() && !device_->fork_guard().in_forked_child() && !life_.peer_over()) {
-    refuse_message(status);
+  if (!sent.done()) return Status();
+  Status status = sent.wait();
+  // Of all else the fabric itself reports the cause. From the loop, because the end of the channel
+  // calls the program, and the caller may hold locks of its own.
+  if (status.code() == StatusCode::kResourceExhausted) {
+    device_->post([weak = weak_from_this(), status] {
+      if (const auto self = weak.lock()) self->refuse_message(status);
+    });
   }
   return status;
 }

@@ -31,7 +31,9 @@ template <typename Array>
 DlpackView view(const std::string& operation, const Array& array, DlpackPlace place) {
   if (array.device_type() != place.type) refuse(operation, place.cause_elsewhere);
   if (!is_contiguous(array)) {
-    refuse(operation, "the array is not C-contiguous; copy it, for example with x.contiguous()");
+    refuse(operation,
+           "the array is not C-contiguous; copy it, for example with y = x.contiguous(), and if it "
+           "is to be changed copy that back: x.copy_(y)");
   }
   DlpackView found;
   found.dtype = text_of(array.dtype());

@@ -411,7 +411,7 @@ void Engine::abort(const std::string& edge, std::uint32_t lane, std::uint32_t ro
   for (const SlotRef& slot : landing_.slots_of(edge)) {
     if (slot->slot.revoke()) record.credits.push_back(slot->slot.grant());
   }
-  records_.add_reset(lane, record);
+  records_.add(lane, RecordType::kReset, record.encode());
   flush(channel);
 }
 

@@ -13,7 +13,7 @@ RecordQueue::LaneQueue& RecordQueue::queue_of(std::uint32_t lane) {
 void RecordQueue::add(std::uint32_t lane, RecordType type, std::vector<std::byte> record) {
   LaneQueue& queue = queue_of(lane);
   queue.gather_grants();
-  queue.records.push_back({type, {}, std::move(record)});
+  queue.records.push_back({type, std::move(record)});
 }
 
 void RecordQueue::add_grant(std::uint32_t lane, Credit credit) {
@@ -30,15 +30,6 @@ void RecordQueue::add_slot_list(std::uint32_t lane, RecordType type,
   }
 }
 
-void RecordQueue::add_reset(std::uint32_t lane, const ResetRecord& reset) {
-  LaneQueue& queue = queue_of(lane);
-  queue.gather_grants();
-  std::erase_if(queue.records, [&](const WaitingRecord& record) {
-    return record.type == RecordType::kReset && record.edge == reset.edge;
-  });
-  queue.records.push_back({RecordType::kReset, reset.edge, reset.encode()});
-}
-
 void RecordQueue::flush(Channel& channel) {
   for (auto& [lane, queue] : queues_) queue.flush(channel, lane);
   waits_.store(false, std::memory_order_relaxed);
@@ -49,7 +40,7 @@ void RecordQueue::LaneQueue::gather_grants() {
     const std::size_t count = std::min(grants.size() - at, GrantRecord::kMaxEntries);
     const auto first = grants.begin() + static_cast<std::ptrdiff_t>(at);
     const GrantRecord record{{first, first + static_cast<std::ptrdiff_t>(count)}};
-    records.push_back({RecordType::kGrant, {}, record.encode()});
+    records.push_back({RecordType::kGrant, record.encode()});
   }
   grants.clear();
 }

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <string>
 #include <vector>
 
 #include "device/channel.h"
@@ -22,9 +21,6 @@ class RecordQueue {
   void add_grant(std::uint32_t lane, Credit credit);
   // kWithdraw or kGivenUp. Nothing for no slots.
   void add_slot_list(std::uint32_t lane, RecordType type, const std::vector<std::uint32_t>& slots);
-  // An abort of the edge. A reset that is still here is replaced: this one names all credits that
-  // it named.
-  void add_reset(std::uint32_t lane, const ResetRecord& reset);
 
   // Whether something waits. To look without the lock.
   bool waits() const { return waits_.load(std::memory_order_relaxed); }
@@ -35,7 +31,6 @@ class RecordQueue {
  private:
   struct WaitingRecord {
     RecordType type;
-    std::string edge;  // of a reset
     std::vector<std::byte> bytes;
   };
   // The records and grants that wait in one lane.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
-from types import TracebackType
-from typing import TYPE_CHECKING
+from types import SimpleNamespace, TracebackType
+from typing import TYPE_CHECKING, cast
 
 from farwrite import _farwrite
 from farwrite.awaited import Awaited
@@ -93,10 +94,11 @@ async def _last_second(
             " is not stopped, or allow more time"
         )
     else:
+        none = ", so nothing was written or published there," if now[1] == 0 else ""
         says = (
-            f"{segment.place} has version {now[1]} and has not reached version {version} in time;"
-            " check that the server and the process that changes or publishes it run, or allow"
-            " more time"
+            f"{segment.place} has version {now[1]}{none} and has not reached version {version} in"
+            " time; check that the server and the process that changes or publishes it run, or"
+            " allow more time"
         )
     raise from_status(StatusCode.DEADLINE_EXCEEDED, f"wait_async: {says}")
 
@@ -229,8 +231,24 @@ class Watch(Handle, elsewhere="attach the segment in the other process: client.a
         if error is None:
             if not self.closed:
                 self._expect(version.result() + 1)
-        elif isinstance(error, Error):
-            self._take(error)
+        else:
+            if not isinstance(error, Error):
+                error = from_status(StatusCode.INTERNAL, str(error))
+            try:
+                self._take(error)
+            except Exception as failed:  # as the binding reports it of a callback
+                sys.unraisablehook(
+                    cast(
+                        "sys.UnraisableHookArgs",
+                        SimpleNamespace(
+                            exc_type=type(failed),
+                            exc_value=failed,
+                            exc_traceback=failed.__traceback__,
+                            err_msg=None,
+                            object=self._callback,
+                        ),
+                    )
+                )
 
     @property
     def closed(self) -> bool:

@@ -34,13 +34,13 @@ _has_finalizer = False
 
 def close_at_exit(device: Closable) -> None:
     """Close `device` when the interpreter exits, if the object still exists."""
-    if _in_forked_child:
-        _end_with_multiprocessing()
+    _end_with_multiprocessing()
     _open.add(device)
 
 
 def _end_with_multiprocessing() -> None:
-    # A process that multiprocessing has forked ends without atexit, but with finalizers.
+    # A process that multiprocessing has forked ends without atexit, but with finalizers. Where both
+    # come, the second finds all closed.
     global _has_finalizer
     if _has_finalizer:
         return

@@ -37,6 +37,16 @@ def test_a_version_that_does_not_come_is_named_with_the_one_that_is_there(
             asyncio.run(subscriber.latest_async(newer_than=model, timeout=0.01))
 
 
+def test_a_model_that_was_never_published_is_told_so(box: fw.box.Client) -> None:
+    box.publisher("policy", MODEL)
+    subscriber = box.subscribe("policy")
+    says = "has version 0, so nothing was written or published there, and has not reached version 1"
+    with pytest.raises(fw.DeadlineExceeded, match=says):
+        subscriber.latest(timeout=0.01)
+    with pytest.raises(fw.DeadlineExceeded, match=says):
+        asyncio.run(subscriber.latest_async(timeout=0.01))
+
+
 @pytest.mark.parametrize("timeout", [0, 0.01])
 def test_a_model_that_is_not_there_is_asked_of_its_publisher(
     timeout: float, box: fw.box.Client
