@@ -15,7 +15,7 @@ costly='*100000*:*HundredThousand*:*ALenderThatTakesNothing*:*AFullRing*:*ManyTh
 costly+=':*BothDirectionsAtOnce*:*EveryOneGoesToExactlyOne*:*OverTheQuotaSending*:*SevenDevices*'
 costly+=':*NoDescriptorIsLeft*:*ARecordThatIsNone*:*ADescriptorOf*:*AccessIsWhat*'
 costly+=':*AreAlignedAndKnown*:*RawMemoryIs*:*ALookup*:*OnePeerCannot*:*AStrangerWho*:*TheSameToken*'
-costly+=':*TheSmallerNumber*:*ImpossibleReceivers*:*WhatDoesNotFit*'
+costly+=':*Backlogged*:*TheSmallerNumber*:*ImpossibleReceivers*:*WhatDoesNotFit*'
 
 step devices 60 ibv_devinfo -d "$GUEST_DEVICE"
 step fabrics 120 .venv/bin/farwrite info
