@@ -76,8 +76,8 @@ Status ChannelState::tell(ByteView message, std::uint32_t tag, std::uint32_t lan
   const Completion sent = post(nullptr, lane, std::move(told));
   if (!sent.done()) return Status();
   Status status = sent.wait();
-  // Of all else the fabric itself reports the cause. From the loop, because the end of the channel
-  // calls the program, and the caller may hold locks of its own.
+  // The fabric itself reports the cause of any other error. The control loop ends the channel,
+  // because the end calls the program's callbacks, and this caller may hold locks.
   if (status.code() == StatusCode::kResourceExhausted) {
     device_->post([weak = weak_from_this(), status] {
       if (const auto self = weak.lock()) self->refuse_message(status);

@@ -157,7 +157,7 @@ TEST_P(StreamingOnABackloggedLane, AnAbortArrives) {
   EXPECT_CODE(kUnavailable, read_to(readers_.front(), SIZE_MAX, all));
 }
 
-// Each is a message of its own, and all lie in the window.
+// Each lend needs a message, and the window has room for the bytes of all of them.
 TEST_P(StreamingOnABackloggedLane, ManyShortLendsArrive) {
   constexpr std::uint64_t kSlice = 64, kStride = 2 * kSlice, kSlices = 70'000;
   Options options;

@@ -185,7 +185,8 @@ void MatrixWorld::open_box(const std::string& fabric, std::chrono::milliseconds 
   c_dropped = server.draft(local.create(named_segment("c_dropped")).value().info().key).value();
   c_draft = server.draft(local.create(named_segment("c_draft")).value().info().key).value();
   options.timeout = timeout;
-  // The limit is short for a server that will be stopped, and on a busy machine for this one, too.
+  // The limit is short because the server will be stopped. On a busy machine the server may exceed
+  // it while it still runs.
   const auto in_time = [](auto call) {
     auto result = call();
     const bool done = eventually([&] {

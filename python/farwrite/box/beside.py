@@ -1,4 +1,4 @@
-"""Blocking calls in an event loop's thread, each made in a thread of its own."""
+"""Blocking calls of programs with an event loop, each made in a thread beside the loop's."""
 
 from __future__ import annotations
 
@@ -29,16 +29,7 @@ async def in_thread(operation: str, call: Callable[[], Result]) -> Result:
         If no thread can be started.
     """
     awaited: Awaited[Result] = Awaited()
-
-    def run() -> None:
-        try:
-            result = call()
-        except BaseException as error:
-            awaited.fail(error)
-        else:
-            awaited.succeed(result)
-
-    _start(operation, run)
+    _start(operation, call, awaited.succeed, awaited.fail)
     return await awaited.future
 
 
@@ -61,19 +52,25 @@ def begin(operation: str, call: Callable[[], Result]) -> Future[Result]:
     from concurrent.futures import Future, wait
 
     future: Future[Result] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(call())
-        except BaseException as error:
-            future.set_exception(error)
-
-    _start(operation, run)
+    _start(operation, call, future.set_result, future.set_exception)
     wait([future], _BRIEF_S)
     return future
 
 
-def _start(operation: str, run: Callable[[], None]) -> None:
+def _start(
+    operation: str,
+    call: Callable[[], Result],
+    succeed: Callable[[Result], None],
+    fail: Callable[[BaseException], None],
+) -> None:
+    def run() -> None:
+        try:
+            result = call()
+        except BaseException as error:
+            fail(error)
+        else:
+            succeed(result)
+
     try:
         threading.Thread(target=run, name="farwrite-read", daemon=True).start()
     except RuntimeError as error:

@@ -342,10 +342,8 @@ def _text_of(operation: str, array: npt.NDArray[Any]) -> str:
 
 
 def _dtype_text(operation: str, dtype: object) -> str:
-    if BFLOAT16 in (
-        torch_name(dtype),
-        dtype if isinstance(dtype, str) else "",
-    ):  # even when ml_dtypes is missing
+    name = dtype if isinstance(dtype, str) else torch_name(dtype)
+    if name == BFLOAT16:  # even when ml_dtypes is missing
         return BFLOAT16
     return dtype_to_text(checked_dtype(operation, dtype))  # type: ignore[arg-type]
 

@@ -293,7 +293,7 @@ class Server(
     def _close_own(self, limit: float | None) -> None:
         own = self._own.get("client")
         if own is not None:
-            own.close(limit)  # refused in a callback of its own: it stays
+            own.close(limit)  # in a callback of this client it raises, and the client stays
             self._own.pop("client", None)
 
     def _facts(self) -> str:
