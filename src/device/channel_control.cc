@@ -115,6 +115,7 @@ Status ChannelState::take_refusal(ByteView body) {
 }
 
 void ChannelState::on_connection_end(const Status& reason) {
+  heard_all_.store(true);
   if (parting_.load()) return;                        // part() asks for it
   if (reason.code() == StatusCode::kProtocolError) {  // it was sent a REFUSE
     times_.cut_after(device_->options().detection_time);

@@ -163,6 +163,7 @@ class ChannelState final : public fabric::LinkObserver,
   // fabric::LinkObserver.
   void on_peer_dead(const Status& reason) override;
   Status reason_of_end(const Status& death) const override;
+  bool heard_all() const override { return heard_all_.load(); }
   void on_link_error(const Status& reason) override;
   void on_revoked() override;
   bool may_read(std::uint64_t key, std::uint64_t offset, std::uint64_t length) override;
@@ -264,7 +265,8 @@ class ChannelState final : public fabric::LinkObserver,
   PeerRequests peer_requests_;
 
   ChannelLife life_;
-  bool lanes_ended_ = false;          // the thread's that settles
+  bool lanes_ended_ = false;            // the thread's that settles
+  std::atomic<bool> heard_all_{false};  // the connection has ended
   std::atomic<bool> parting_{false};  // this side ended its connections, and awaits the peer's ends
   std::atomic<bool> cut_off_{false};  // the peer was refused, and had time to read why
 };

@@ -22,6 +22,8 @@ class LinkObserver {
   virtual void on_peer_dead(const Status& reason) = 0;
   // What operations are told that this death ends: the reason of an orderly end that came before.
   virtual Status reason_of_end(const Status& death) const { return death; }
+  // Whether all is read that the peer has said, so that reason_of_end() stays as it is.
+  virtual bool heard_all() const { return true; }
   // The peer broke the protocol: the link is poisoned, the peer may still be alive.
   virtual void on_link_error(const Status& reason) = 0;
   // Whether the peer holds a lease on all these bytes of an export segment. Asked for each read by

@@ -7,6 +7,7 @@
 
 #include "fault/child_process.h"
 #include "fault/fixture.h"
+#include "wire_tap.h"
 
 namespace farwrite::fault {
 namespace {
@@ -31,6 +32,26 @@ TEST_F(KilledPeer, IsDeadAlsoIfAChildOfItKeepsItsSocketsOpen) {
   child.wait_for("connected");
   child.kill();
   expect_dead(channel);
+}
+
+// What it said last may be read after the proof that its process is gone.
+TEST_F(KilledPeer, WasClosedNormallyIfItSaidSoJustBeforeItsEnd) {
+  std::atomic<bool> held{true};
+  WireTap tap;
+  ChildProcess child("idle", {tap.relay({"127.0.0.1", 0}, device_.endpoint()).to_string()});
+  Channel channel = accept();
+  child.wait_for("connected");
+  tap.set_filter([&held](bool forth, std::string&) {
+    while (forth && held.load()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  });
+  ASSERT_EQ(child.finish(), 0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_NE(channel.peer_state(), PeerState::kDead);
+  held.store(false);
+  expect_error(channel.wait_notification(kPatience).status(), StatusCode::kUnavailable,
+               {"the peer closed the channel"});
+  expect_error(channel.notify(1).wait(kPatience), StatusCode::kUnavailable,
+               {"the peer closed the channel"});
 }
 
 TEST_F(KilledPeer, LeavesWhatHadArrivedToBeTaken) {

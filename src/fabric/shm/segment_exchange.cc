@@ -87,7 +87,9 @@ void SegmentExchange::start() {
       [this] { drop_idle(); });
 }
 
-SegmentExchange::~SegmentExchange() {
+SegmentExchange::~SegmentExchange() { stop(); }
+
+void SegmentExchange::stop() {
   if (timer_ != 0) loop_.cancel_timer(timer_);
   loop_.remove_fd(socket_.get());
 }

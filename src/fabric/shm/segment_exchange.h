@@ -40,6 +40,8 @@ class SegmentExchange {
   ~SegmentExchange();
   // Begins to serve the peer: when whatever the callbacks touch is in place.
   void start();
+  // After this `on_closed` is not running and never will. Idempotent.
+  void stop();
   SegmentExchange(const SegmentExchange&) = delete;
   SegmentExchange& operator=(const SegmentExchange&) = delete;
 

@@ -10,6 +10,16 @@
 #include "core/mutex.h"
 
 namespace farwrite::fabric::shm {
+namespace {
+
+// What a process has sent before its end is there at once, unless the machine is busy. Its
+// connection ends with it, unless a forked child has it open. In turns of the loop, which may come
+// late.
+constexpr std::chrono::milliseconds kListenAgain(2);
+constexpr int kTurnsToListen = 100;
+
+}  // namespace
+
 ShmLink::ShmLink(Attachment attachment, const AttachRequest& request, core::EventLoop& loop,
                  std::chrono::nanoseconds idle_time, FindSegment find_export)
     : peer_name_(request.peer_name),
@@ -51,6 +61,8 @@ ShmLink::ShmLink(Attachment attachment, const AttachRequest& request, core::Even
 
 ShmLink::~ShmLink() {
   if (pidfd_.valid()) loop_.remove_fd(pidfd_.get());
+  segments_->stop();
+  loop_.cancel_timer(tells_death_.load());
   segments_.reset();
   const Status closed = error(StatusCode::kCancelled, "notify", "the channel was closed",
                               "keep it open until the peer has taken its notifications");
@@ -136,6 +148,14 @@ void ShmLink::poison(const Status& reason, bool dead) {
 void ShmLink::on_peer_process_gone() {
   if (pidfd_.valid()) loop_.remove_fd(pidfd_.get());
   grants_.peer_died();
+  turns_to_listen_ = kTurnsToListen;
+  tells_death_.store(loop_.every(kListenAgain, [this] { tell_death_in_time(); }));
+  tell_death_in_time();
+}
+
+void ShmLink::tell_death_in_time() {
+  if (!observer_->heard_all() && turns_to_listen_-- > 0) return;
+  loop_.cancel_timer(tells_death_.load());
   const Status death = error(StatusCode::kPeerDead, core::kUseTheChannel,
                              "the peer's process is gone", "restart it and connect again");
   poison(observer_->reason_of_end(death), /*dead=*/true);

@@ -51,6 +51,8 @@ class ShmLink final : public Link {
 
  private:
   void on_peer_process_gone();
+  // The peer may have closed normally just before its end: what it said is read first.
+  void tell_death_in_time();
 
   const std::string peer_name_;
   LinkObserver* const observer_;
@@ -66,6 +68,8 @@ class ShmLink final : public Link {
 
   std::atomic<bool> poisoned_{false};
   std::atomic<bool> peer_dead_{false};
+  int turns_to_listen_ = 0;  // of the loop's thread
+  std::atomic<core::EventLoop::TimerId> tells_death_{0};
   mutable core::Mutex reason_mutex_{core::LockRank::kShm};
   Status reason_ FW_GUARDED_BY(reason_mutex_);
 };
