@@ -193,10 +193,13 @@ fw_status* fw_channel_take(fw_channel* channel, uint64_t timeout_ns, fw_handler 
     return nullptr;
   }
   auto waited = channel->channel.wait_notification(to_duration(timeout_ns));
-  const bool late = waited.status().code() == StatusCode::kDeadlineExceeded;
-  if (!waited.ok() && !late) return to_c(waited.status());
-  *taken = late ? 0 : 1;
-  if (!late) hand_over(*waited, on_notification, context);
+  if (waited.ok()) [[likely]] {
+    *taken = 1;
+    hand_over(*waited, on_notification, context);
+    return nullptr;
+  }
+  if (waited.status().code() != StatusCode::kDeadlineExceeded) return to_c(waited.status());
+  *taken = 0;
   return nullptr;
 }
 

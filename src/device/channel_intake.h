@@ -4,7 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include "core/trace.h"
 #include "device/channel_lanes.h"
 
 namespace farwrite::device {
@@ -20,20 +19,15 @@ class ChannelLanes::Intake final : public fabric::EventSink {
   void on_notification(Notification&& notification) override {
     // A close waits for the handler's return, not for all that one look at the lane brings.
     if (lanes_.life_.closing()) return;
-    trace(notification);
+    lanes_.trace(notification);
     lanes_.inbox_.deliver(std::move(notification), taken_);
   }
   void on_record(Notification&& record) override {
-    trace(record);
+    lanes_.trace(record);
     lanes_.observer_.on_lend(std::move(record));
   }
 
  private:
-  void trace(const Notification& arrived) const {
-    core::trace_instant("notification received", lanes_.fabric_, lanes_.peer_name_,
-                        arrived.message.size(), arrived.lane, arrived.tag);
-  }
-
   ChannelLanes& lanes_;
   std::optional<Notification>* const taken_;
 };

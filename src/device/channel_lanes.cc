@@ -5,10 +5,18 @@
 #include <utility>
 
 #include "core/inside.h"
+#include "core/trace.h"
 #include "device/channel_intake.h"
 #include "device/channel_lane.h"
 
 namespace farwrite::device {
+namespace {
+
+// The answer of a thread that polls on another processor has come by then. They take less time than
+// a look at the clock and the rest of the longer way.
+constexpr int kLooks = 16;
+
+}  // namespace
 
 void ChannelLanes::start(const std::weak_ptr<ChannelLanes>& self, const PeerInfo& peer,
                          const std::string& peer_name, const fabric::Capabilities& capabilities,
@@ -130,6 +138,14 @@ void ChannelLanes::drive(const std::function<void()>& post, const std::function<
   }
 }
 
+bool ChannelLanes::take_bare(bool spins, Notification& next) {
+  // Another lane would never have its turn, and at the end a look says what is drained.
+  if (!polls_memory_ || user_lanes_ != 1 || returns_are_ours() || life_.peer_over()) return false;
+  if (!inbox_.take_bare(lane(0), spins ? kLooks : 1, next)) return false;
+  trace(next);
+  return true;
+}
+
 void ChannelLanes::poll_lanes(std::optional<Notification>* taken) {
   const bool over = life_.peer_over();
   for (std::uint32_t index = 0; index < user_lanes_; ++index) {
@@ -154,9 +170,7 @@ void ChannelLanes::poll_lanes(std::optional<Notification>* taken) {
       (void)lanes_[index]->is_drained(progress);
   }
   // Behind the others: what the peer returned before it sent a notification is taken before that.
-  const bool ours = takes_returns_.load(std::memory_order_relaxed) ||
-                    return_turns_.load(std::memory_order_relaxed) > 0;
-  if (ours && lane(user_lanes_).worth_polling()) (void)serve_returns();
+  if (returns_are_ours() && lane(user_lanes_).worth_polling()) (void)serve_returns();
 }
 
 bool ChannelLanes::arm_lanes(std::vector<pollfd>& doorbells) {
@@ -196,6 +210,11 @@ fabric::Progress ChannelLanes::serve_returns() {
   const core::Inside inside(channel_);
   ReturnIntake intake(observer_);
   return lane(user_lanes_).poll(intake);
+}
+
+void ChannelLanes::trace(const Notification& arrived) const {
+  core::trace_instant("notification received", fabric_, peer_name_, arrived.message.size(),
+                      arrived.lane, arrived.tag);
 }
 
 void ChannelLanes::lane_is_drained() {

@@ -94,6 +94,10 @@ class ChannelLanes final : public LaneDriver {
     if (takes_returns_.load() && lane(user_lanes_).worth_polling()) (void)serve_returns();
   }
 
+  // The short way to the next notification, for a thread in a call of the channel: none if there is
+  // no such way, or nothing came while it looked, with `spins` for less than a microsecond.
+  bool take_bare(bool spins, Notification& next);
+
   // LaneDriver.
   void poll_lanes(std::optional<Notification>* taken) override;
   // Where the target's CPU makes no progress, no poller asks who else polls.
@@ -116,6 +120,12 @@ class ChannelLanes final : public LaneDriver {
   fabric::Progress serve_returns();
   // Whether the inbox takes more. After the peer's end always: its lanes are emptied.
   bool has_room() const { return inbox_.has_room() || life_.peer_over(); }
+  // Whether threads that wait take what comes on the return lane.
+  bool returns_are_ours() const {
+    return takes_returns_.load(std::memory_order_relaxed) ||
+           return_turns_.load(std::memory_order_relaxed) > 0;
+  }
+  void trace(const Notification& arrived) const;
   void lane_is_drained();
   void hand_over(std::uint64_t lanes);  // by the bits of left_behind_
 

@@ -71,6 +71,10 @@ class ChannelState final : public fabric::LinkObserver,
 
   // What Channel says, under the same names (channel_transfer.cc).
   Completion post(RemoteRegionState* remote, std::uint32_t lane, fabric::Operation operation);
+  // A notified write by the short way of its lane. False: nothing was notified, and post() does it
+  // or says why not.
+  bool write_small(RemoteRegionState* remote, std::uint64_t offset, ByteView source,
+                   std::uint32_t tag, std::uint32_t lane);
   Status tell(ByteView message, std::uint32_t tag, std::uint32_t lane);
   Result<Alias> alias(const std::shared_ptr<RemoteRegionState>& source, std::uint64_t offset,
                       std::uint64_t length, core::Deadline deadline);

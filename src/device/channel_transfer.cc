@@ -67,6 +67,21 @@ Completion ChannelState::post(RemoteRegionState* remote, std::uint32_t lane,
   return completion;
 }
 
+bool ChannelState::write_small(RemoteRegionState* remote, std::uint64_t offset, ByteView source,
+                               std::uint32_t tag, std::uint32_t lane) {
+  const core::Gate::Pass pass(gate_);
+  if (!pass || device_->fork_guard().in_forked_child() || lane >= peer_.lanes) return false;
+  if (!capabilities_.maps_peer_memory || life_.peer_over() || core::trace_on()) return false;
+  if (remote == nullptr || remote->channel().get() != this || !remote->reached()) return false;
+  const RegionDescriptor& descriptor = remote->descriptor();
+  if (descriptor.access != Access::kWrite || offset > descriptor.length) return false;
+  if (source.size > descriptor.length - offset || gpu::CudaDriver::opened() != nullptr)
+    return false;
+  if (!link_.get()->lane(lane).write_small(*remote->window(), offset, source, tag)) return false;
+  operations_.counts().count_notified_write(source.size);
+  return true;
+}
+
 Status ChannelState::tell(ByteView message, std::uint32_t tag, std::uint32_t lane) {
   fabric::Operation told;
   told.kind = fabric::OperationKind::kMessage;
@@ -235,6 +250,8 @@ Result<Notification> ChannelState::wait_notification(std::chrono::nanoseconds ti
   FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check(kOperation));
   const core::Gate::Pass pass(gate_);
   if (!pass) return unusable(kOperation);
+  Notification bare;
+  if (lanes_.take_bare(device_->options().spin.count() > 0, bare)) return bare;
   const core::Inside inside(this);
   auto taken = inbox_.take(lanes_, core::Deadline::after(timeout), device_->options().spin);
   lanes_.hand_over_rest();
@@ -247,6 +264,8 @@ Result<std::optional<Notification>> ChannelState::try_notification() {
   const core::Gate::Pass pass(gate_);
   if (!pass) return unusable(kOperation);
   const core::Inside inside(this);
+  Notification bare;
+  if (lanes_.take_bare(/*spins=*/false, bare)) return std::optional<Notification>(std::move(bare));
   const Status ended = lanes_.ended();
   std::optional<Notification> next = inbox_.try_take();
   if (!next.has_value()) {

@@ -59,16 +59,14 @@ Completion Channel::read(MutableByteView destination, const RemoteRegion& source
 
 Completion Channel::write_with_notify(ByteView source, const RemoteRegion& target,
                                       std::uint64_t offset, std::uint32_t tag, std::uint32_t lane) {
-  fabric::Operation write = operation(fabric::OperationKind::kWrite);
-  write.source = source;
-  write.offset = offset;
-  write.notify = true;
-  write.tag = tag;
-  return state_->post(target.state_.get(), lane, std::move(write));
+  return write_with_notify({}, source, target, offset, tag, lane);
 }
 
 Completion Channel::write_with_notify(ByteView head, ByteView source, const RemoteRegion& target,
                                       std::uint64_t offset, std::uint32_t tag, std::uint32_t lane) {
+  if (head.size == 0 && state_->write_small(target.state_.get(), offset, source, tag, lane)) {
+    return Completion(Status());
+  }
   fabric::Operation write = operation(fabric::OperationKind::kWrite);
   write.head = head;
   write.source = source;

@@ -150,6 +150,18 @@ std::optional<Notification> NotificationInbox::take_queued() {
   return notification;
 }
 
+bool NotificationInbox::take_bare(fabric::Lane& lane, int looks, Notification& next) {
+  if (queued_.load() > 0 || !mode_.try_lock_shared()) return false;
+  bool taken = false;
+  for (int look = 0; look < looks && !taken && !has_handler(); ++look) {
+    if (look > 0) core::cpu_relax();
+    taken = lane.take_bare(next, queued_);
+  }
+  mode_.unlock_shared();
+  if (taken) notifications_.add();
+  return taken;
+}
+
 void NotificationInbox::drop_queued() {
   std::deque<Notification> dropped;  // may call the channel: goes after the lock
   const core::Lock lock(mutex_);

@@ -109,6 +109,8 @@ class NotificationInbox final : public fabric::EventSink {
     if (queued_.load(std::memory_order_acquire) == 0) return std::nullopt;
     return take_queued();
   }
+  // By the short way of a lane, the only one, for some looks.
+  bool take_bare(fabric::Lane& lane, int looks, Notification& next);
   // What nothing will take any more: it may hold the peer's memory.
   void drop_queued();
   // Polls for `spin`, then blocks. What has arrived comes before driver.ended().

@@ -15,7 +15,8 @@ class OperationCounts {
   void count(const fabric::Operation& operation) {
     switch (operation.kind) {
       case fabric::OperationKind::kWrite:
-        (operation.notify ? notified_writes_ : writes_).add();
+        if (operation.notify) return count_notified_write(operation.bytes());
+        writes_.add();
         bytes_written_.add(operation.bytes());
         break;
       case fabric::OperationKind::kRead:
@@ -33,6 +34,10 @@ class OperationCounts {
       case fabric::OperationKind::kEnd:
         break;
     }
+  }
+  void count_notified_write(std::uint64_t bytes) {
+    notified_writes_.add();
+    bytes_written_.add(bytes);
   }
   // A notification, with a message unless that has no bytes.
   void count_message(std::uint64_t bytes) {

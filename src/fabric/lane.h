@@ -1,6 +1,10 @@
 // Lane: an ordered stream of notifications, and the writes and reads beside them.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
 #include "core/completion.h"
 #include "fabric/operation.h"
 
@@ -17,6 +21,19 @@ class Lane {
   // Starts an operation. Never blocks for the peer. When the completion is not done, the caller
   // sees to it that the lane is polled; for a flush, every lane of the link.
   virtual Completion post(const Operation& operation) = 0;
+
+  // A short way for small notified writes, whose cost is that of the calls. False: nothing was
+  // notified, and post() does it or says why not. The device layer has checked bounds and access.
+  virtual bool write_small(RemoteWindow& /*window*/, std::uint64_t /*offset*/, ByteView /*source*/,
+                           std::uint32_t /*tag*/) {
+    return false;
+  }
+  // The same for a thread that waits for one notification: takes the next one if it has neither
+  // bytes nor a lease, and nothing that came before waits in `queued`. False: poll() says what
+  // there is.
+  virtual bool take_bare(Notification& /*next*/, const std::atomic<std::size_t>& /*queued*/) {
+    return false;
+  }
 
   // Makes progress and delivers what arrived, in order. One thread polls a lane at a time: a second
   // one returns at once with nothing done.

@@ -122,6 +122,45 @@ TEST_F(Inbox, LetsNoneOvertakeWhatIsQueued) {
   EXPECT_EQ(take().value().tag, 2U);
 }
 
+// A lane that has a bare notification at one look, and ever after.
+class BareLane final : public fabric::Lane {
+ public:
+  Completion post(const fabric::Operation&) override { return Completion(Status()); }
+  bool take_bare(Notification& next, const std::atomic<std::size_t>& /*queued*/) override {
+    ++looks;
+    if (looks < comes_at) return false;
+    next.tag = 5;
+    return true;
+  }
+  fabric::Progress poll(fabric::EventSink&) override { return {}; }
+  fabric::Doorbell arm() override { return {}; }
+
+  int looks = 0;
+  int comes_at = 1;
+};
+
+TEST_F(Inbox, TakesByTheShortWayWhereNothingIsQueuedAndNoHandlerTakes) {
+  BareLane lane;
+  lane.comes_at = 3;
+  Notification next;
+  EXPECT_FALSE(inbox_.take_bare(lane, 2, next));
+  EXPECT_EQ(lane.looks, 2);
+  EXPECT_EQ(inbox_.notifications(), 0U);
+  ASSERT_TRUE(inbox_.take_bare(lane, 2, next));
+  EXPECT_EQ(next.tag, 5U);
+  EXPECT_EQ(lane.looks, 3);
+  EXPECT_EQ(inbox_.notifications(), 1U);
+  lane_.arrive(1);
+  lane_.poll_lanes();
+  EXPECT_FALSE(inbox_.take_bare(lane, 2, next));
+  EXPECT_EQ(take().value().tag, 1U);
+  ASSERT_TRUE(inbox_.set_handler([](Notification) {}, inbox_deadline()).ok());
+  EXPECT_FALSE(inbox_.take_bare(lane, 2, next));
+  EXPECT_EQ(lane.looks, 3);
+  ASSERT_TRUE(inbox_.set_handler(nullptr, inbox_deadline()).ok());
+  EXPECT_TRUE(inbox_.take_bare(lane, 2, next));
+}
+
 TEST_F(Inbox, CountsMessagesApart) {
   const NotificationInbox::Delivery delivery(inbox_);
   inbox_.on_notification({1, 0, {}});

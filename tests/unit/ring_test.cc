@@ -269,6 +269,63 @@ TEST(Ring, ARecordMayCarryTheLongestMessageBehindAHeader) {
   EXPECT_EQ(ring.consumer.pop(record), RingConsumer::PopResult::kCorrupt);
 }
 
+TEST(Ring, PopsABareNotificationAndLeavesAllElseToPop) {
+  Ring ring;
+  RingRecord record;
+  std::uint32_t tag = 0;
+  LandingHint landing;
+  EXPECT_FALSE(ring.consumer.pop_bare(tag, landing));
+  ASSERT_EQ(ring.producer.push(7, LandingHint{2, 8, 64}), RingProducer::PushResult::kPushed);
+  ASSERT_TRUE(ring.consumer.pop_bare(tag, landing));
+  EXPECT_EQ(tag, 7U);
+  EXPECT_EQ(landing.row, 2U);
+  EXPECT_EQ(landing.bytes, 8U);
+  EXPECT_EQ(landing.offset, 64U);
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{8}, std::size_t{100}}) {
+    const std::vector<std::byte> payload = make_payload(bytes, 9);
+    for (const RecordKind kind : {RecordKind::kMessage, RecordKind::kRecord}) {
+      ASSERT_EQ(ring.producer.push(kind, 9, {payload.data(), bytes}),
+                RingProducer::PushResult::kPushed);
+      EXPECT_FALSE(ring.consumer.pop_bare(tag, landing)) << bytes;
+      ASSERT_EQ(ring.consumer.pop(record), RingConsumer::PopResult::kRecord);
+      EXPECT_EQ(record.payload, payload);
+    }
+  }
+  ASSERT_TRUE(ring.producer.announce({0, 4096, 0}).has_value());
+  EXPECT_FALSE(ring.consumer.pop_bare(tag, landing));
+  ASSERT_EQ(ring.consumer.pop(record), RingConsumer::PopResult::kRecord);
+  EXPECT_EQ(record.kind, RecordKind::kCopying);
+  // All around the ring, and between records that pop() takes.
+  for (std::uint32_t next = 0; next < 200; ++next) {
+    ASSERT_EQ(ring.producer.push(next, LandingHint()), RingProducer::PushResult::kPushed) << next;
+    if (next % 3 == 0) {
+      ASSERT_EQ(ring.consumer.pop(record), RingConsumer::PopResult::kRecord);
+      ASSERT_EQ(record.tag, next);
+    } else {
+      ASSERT_TRUE(ring.consumer.pop_bare(tag, landing));
+      ASSERT_EQ(tag, next);
+    }
+  }
+}
+
+TEST(Ring, PopsNoForgedRecordAsABareNotification) {
+  for (const bool forged_kind : {true, false}) {
+    Ring ring;
+    RingRecord record;
+    std::uint32_t tag = 0;
+    LandingHint landing;
+    ASSERT_EQ(ring.producer.push(RecordKind::kNotification, 0, {}),
+              RingProducer::PushResult::kPushed);
+    if (forged_kind) {
+      ring.cells[0].kind = static_cast<RecordKind>(99);
+    } else {
+      ring.cells[0].length = 0xffffffff;
+    }
+    EXPECT_FALSE(ring.consumer.pop_bare(tag, landing));
+    EXPECT_EQ(ring.consumer.pop(record), RingConsumer::PopResult::kCorrupt);
+  }
+}
+
 TEST(Ring, RejectsALengthOverItsMaximum) {
   for (const std::uint64_t length : {max_payload(64) + 1, std::uint64_t{0xffffffff}}) {
     Ring ring;

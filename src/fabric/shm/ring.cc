@@ -13,6 +13,21 @@ constexpr std::uint32_t stamp_of(std::uint64_t position) {
   return static_cast<std::uint32_t>(position) | 0x80000000U;
 }
 
+struct RecordHead {
+  RecordKind kind;
+  std::uint16_t reserved;
+  std::uint32_t tag;
+  std::uint32_t length;
+};
+static_assert(sizeof(RecordHead) == offsetof(Cell, payload) - offsetof(Cell, kind));
+
+// One copy, for checks on it: the peer can change the original between any two looks.
+RecordHead head_of(const Cell& cell) {
+  RecordHead head;
+  std::memcpy(&head, &cell.kind, sizeof(head));
+  return head;
+}
+
 // Calls `copy(cell bytes, payload offset, count)` for the pieces of a payload that starts in the
 // cell at `position`: the first cell's 48 bytes, then whole cells up to the ring's end, then the
 // rest from its start.
@@ -98,15 +113,7 @@ bool RingProducer::take_wake_request() {
 RingConsumer::PopResult RingConsumer::pop(RingRecord& record) {
   if (empty()) return PopResult::kEmpty;
   const std::uint64_t head = head_.load(std::memory_order_relaxed);
-  // One copy, then the checks: the peer can change the original between any two looks.
-  struct RingRecordHead {
-    RecordKind kind;
-    std::uint16_t reserved;
-    std::uint32_t tag;
-    std::uint32_t length;
-  } header;
-  static_assert(sizeof(RingRecordHead) == offsetof(Cell, payload) - offsetof(Cell, kind));
-  std::memcpy(&header, &cells_[head & (cell_count_ - 1)].kind, sizeof(header));
+  const RecordHead header = head_of(cells_[head & (cell_count_ - 1)]);
   record.kind = header.kind;
   record.tag = header.tag;
   const std::uint64_t length = header.length;
@@ -133,6 +140,18 @@ RingConsumer::PopResult RingConsumer::pop(RingRecord& record) {
   head_.store(head + taken, std::memory_order_relaxed);
   control_->head.store(head + taken, std::memory_order_release);
   return PopResult::kRecord;
+}
+
+bool RingConsumer::pop_bare(std::uint32_t& tag, LandingHint& landing) {
+  if (empty()) return false;
+  const std::uint64_t head = head_.load(std::memory_order_relaxed);
+  const RecordHead record = head_of(cells_[head & (cell_count_ - 1)]);
+  if (record.kind != RecordKind::kNotification || record.length != 0) return false;
+  tag = record.tag;
+  std::memcpy(&landing, cells_[head & (cell_count_ - 1)].payload, sizeof(landing));
+  head_.store(head + 1, std::memory_order_relaxed);
+  control_->head.store(head + 1, std::memory_order_release);
+  return true;
 }
 
 bool RingConsumer::empty() const {

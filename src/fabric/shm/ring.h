@@ -120,6 +120,8 @@ class RingConsumer {
       : cells_(cells), control_(control), cell_count_(cell_count) {}
 
   PopResult pop(RingRecord& record);
+  // Pops the next record if it is a notification without payload. False: pop() says what there is.
+  bool pop_bare(std::uint32_t& tag, LandingHint& landing);
   // Any thread may ask; one that does not pop may miss a record that arrives at the same time.
   bool empty() const;
   void request_wake();

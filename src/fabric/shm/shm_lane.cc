@@ -58,6 +58,16 @@ void copy_piece(std::byte* to, const std::byte* from, std::uint64_t piece, std::
   std::memcpy(to + at, from + at, piece - at);
 }
 
+// Without a call for a word: a flag, a counter.
+void copy_small(std::byte* to, ByteView from) {
+  constexpr std::size_t kWord = sizeof(std::uint64_t);
+  if (from.size == kWord) {
+    std::memcpy(to, from.data, kWord);
+  } else if (from.size > 0) {
+    std::memcpy(to, from.data, from.size);
+  }
+}
+
 void ring(const core::UniqueFd& doorbell) {
   constexpr std::uint64_t kOne = 1;
   // Cannot fail in a way that matters: a full eventfd is readable already.
@@ -124,44 +134,51 @@ Completion ShmLane::post(const Operation& operation) {
   return Completion(link_.error(StatusCode::kInternal, "post", "unknown operation", "report this"));
 }
 
+bool ShmLane::write_small(ShmWindow& window, std::uint64_t offset, ByteView head, ByteView source,
+                          std::uint32_t tag) {
+  const std::uint64_t bytes = head.size + source.size;
+  if (bytes > kSmallWriteBytes || link_.poisoned()) return false;
+  std::byte* const target = window.writable + offset;
+  // The receiver read both lines last, so the stores would wait for each in turn.
+  fetch_next_cell();
+  core::prefetch_for_write(target);
+  const InflightWrite inflight(*window.row, window.region_id);
+  if (!inflight.open()) return false;
+  // Locking drains the store buffer, and the stores of the copy are the slow ones. So the lock is
+  // taken before them, and nothing stands between them and the stamp.
+  const core::Lock sending(sending_);
+  if (!outbox_.empty()) return false;
+  copy_small(target, head);
+  copy_small(target + head.size, source);
+  const LandingHint landing{window.row_index, static_cast<std::uint32_t>(bytes), offset};
+  if (producer_.push(tag, landing) != RingProducer::PushResult::kPushed) return false;
+  ring_if_asleep();
+  copies_.add();
+  return true;
+}
+
 Completion ShmLane::write(const Operation& operation) {
   if (operation.gpu != nullptr) [[unlikely]]
     return write_on_gpu(operation);
   auto& window = static_cast<ShmWindow&>(*operation.window);
-  std::byte* const target = window.writable + operation.offset;
-  const std::uint64_t bytes = operation.head.size + operation.source.size;
-  const bool small = operation.notify && bytes <= kSmallWriteBytes;
-  if (small) {
-    // The receiver read both lines last, so the stores would wait for each in turn.
-    fetch_next_cell();
-    core::prefetch_for_write(target);
+  if (operation.notify &&
+      write_small(window, operation.offset, operation.head, operation.source, operation.tag)) {
+    return Completion(Status());
   }
-  std::optional<core::Lock> sending;
+  std::byte* const target = window.writable + operation.offset;
   {
     const InflightWrite inflight(*window.row, window.region_id);
     if (!inflight.open()) return Completion(closed_by_owner());
-    // Locking drains the store buffer, and the stores of the copy are the slow ones. So the lock of
-    // a small write is taken before them, and nothing stands between them and the stamp.
-    if (small) sending.emplace(sending_);
-    if (operation.head.size > 0) std::memcpy(target, operation.head.data, operation.head.size);
+    copy_small(target, operation.head);
     std::byte* const behind_head = target + operation.head.size;
-    if (bytes > kSmallWriteBytes) {
+    if (operation.bytes() > kSmallWriteBytes) {
       copy_large(behind_head, window, operation);
-    } else if (operation.source.size > 0) {
-      std::memcpy(behind_head, operation.source.data, operation.source.size);
-    }
-    if (small && outbox_.empty() &&
-        producer_.push(operation.tag, {window.row_index, static_cast<std::uint32_t>(bytes),
-                                       operation.offset}) == RingProducer::PushResult::kPushed)
-        [[likely]] {
-      ring_if_asleep();
-      copies_.add();
-      return Completion(Status());
+    } else {
+      copy_small(behind_head, operation.source);
     }
   }
   copies_.add();
   if (!operation.notify) return Completion(Status());
-  sending.reset();
   return push(RecordKind::kNotification, operation);
 }
 
@@ -336,6 +353,24 @@ Progress ShmLane::poll(EventSink& sink) {
         /*dead=*/false);
   }
   return progress;
+}
+
+bool ShmLane::take_bare(Notification& next, const std::atomic<std::size_t>& queued) {
+  if (consumer_.empty()) {
+    landed_.fetch_expected();
+    return false;
+  }
+  // Another thread that polls may put what it has popped into the queue, until it lets go.
+  if (polling_.test_and_set(std::memory_order_acquire)) return false;
+  LandingHint landing;
+  const bool taken = queued.load(std::memory_order_acquire) == 0 && !corrupt_.load() &&
+                     !outbox_waits() && consumer_.pop_bare(next.tag, landing);
+  if (taken) {
+    next.lane = index_;
+    if (landing.bytes != 0) landed_.take(link_.grants().hinted(landing));
+  }
+  polling_.clear(std::memory_order_release);
+  return taken;
 }
 
 void ShmLane::follow(const RingRecord& announcement) {

@@ -45,6 +45,11 @@ class ShmLane final : public Lane {
           core::UniqueFd own_doorbell, core::UniqueFd peer_doorbell);
 
   Completion post(const Operation& operation) override;
+  bool write_small(RemoteWindow& window, std::uint64_t offset, ByteView source,
+                   std::uint32_t tag) override {
+    return write_small(static_cast<ShmWindow&>(window), offset, {}, source, tag);
+  }
+  bool take_bare(Notification& next, const std::atomic<std::size_t>& queued) override;
   Progress poll(EventSink& sink) override;
   // While there is nothing, fetches what the next record is likely to bring.
   bool worth_polling() const override {
@@ -73,8 +78,10 @@ class ShmLane final : public Lane {
     std::shared_ptr<core::CompletionState> completion;
   };
 
-  // A small write takes the lock early, which clang cannot follow.
-  Completion write(const Operation& operation) FW_NO_THREAD_SAFETY_ANALYSIS;
+  Completion write(const Operation& operation);
+  // A write that notifies. False where it is not small, or stands in a queue, or cannot be.
+  bool write_small(ShmWindow& window, std::uint64_t offset, ByteView head, ByteView source,
+                   std::uint32_t tag);
   // The same where the window or the source lies on a GPU.
   Completion write_on_gpu(const Operation& operation);
   // Copies the source of a write, some pages, to `target`, which is behind its head.
