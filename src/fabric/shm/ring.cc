@@ -13,17 +13,17 @@ constexpr std::uint32_t stamp_of(std::uint64_t position) {
   return static_cast<std::uint32_t>(position) | 0x80000000U;
 }
 
-struct RecordHead {
+struct RingRecordHead {
   RecordKind kind;
   std::uint16_t reserved;
   std::uint32_t tag;
   std::uint32_t length;
 };
-static_assert(sizeof(RecordHead) == offsetof(Cell, payload) - offsetof(Cell, kind));
+static_assert(sizeof(RingRecordHead) == offsetof(Cell, payload) - offsetof(Cell, kind));
 
 // One copy, for checks on it: the peer can change the original between any two looks.
-RecordHead head_of(const Cell& cell) {
-  RecordHead head;
+RingRecordHead head_of(const Cell& cell) {
+  RingRecordHead head;
   std::memcpy(&head, &cell.kind, sizeof(head));
   return head;
 }
@@ -113,7 +113,7 @@ bool RingProducer::take_wake_request() {
 RingConsumer::PopResult RingConsumer::pop(RingRecord& record) {
   if (empty()) return PopResult::kEmpty;
   const std::uint64_t head = head_.load(std::memory_order_relaxed);
-  const RecordHead header = head_of(cells_[head & (cell_count_ - 1)]);
+  const RingRecordHead header = head_of(cells_[head & (cell_count_ - 1)]);
   record.kind = header.kind;
   record.tag = header.tag;
   const std::uint64_t length = header.length;
@@ -145,7 +145,7 @@ RingConsumer::PopResult RingConsumer::pop(RingRecord& record) {
 bool RingConsumer::pop_bare(std::uint32_t& tag, LandingHint& landing) {
   if (empty()) return false;
   const std::uint64_t head = head_.load(std::memory_order_relaxed);
-  const RecordHead record = head_of(cells_[head & (cell_count_ - 1)]);
+  const RingRecordHead record = head_of(cells_[head & (cell_count_ - 1)]);
   if (record.kind != RecordKind::kNotification || record.length != 0) return false;
   tag = record.tag;
   std::memcpy(&landing, cells_[head & (cell_count_ - 1)].payload, sizeof(landing));
