@@ -140,7 +140,8 @@ void ChannelLanes::drive(const std::function<void()>& post, const std::function<
 
 bool ChannelLanes::take_bare(bool spins, Notification& next) {
   // Another lane would never have its turn, and at the end a look says what is drained.
-  if (!polls_memory_ || user_lanes_ != 1 || returns_are_ours() || life_.peer_over()) return false;
+  if (!polls_memory_ || user_lanes_ != 1 || returns_are_ours()) return false;
+  if (life_.peer_over() || life_.closing()) return false;
   if (!inbox_.take_bare(lane(0), spins ? kLooks : 1, next)) return false;
   trace(next);
   return true;

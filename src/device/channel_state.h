@@ -167,7 +167,7 @@ class ChannelState final : public fabric::LinkObserver,
   // fabric::LinkObserver.
   void on_peer_dead(const Status& reason) override;
   Status reason_of_end(const Status& death) const override;
-  bool heard_all() const override { return heard_all_.load(); }
+  bool heard_all() const override { return heard_all_.load() || peer_over(); }
   void on_link_error(const Status& reason) override;
   void on_revoked() override;
   bool may_read(std::uint64_t key, std::uint64_t offset, std::uint64_t length) override;

@@ -150,12 +150,15 @@ std::optional<Notification> NotificationInbox::take_queued() {
   return notification;
 }
 
+FW_NO_THREAD_SAFETY_ANALYSIS
 bool NotificationInbox::take_bare(fabric::Lane& lane, int looks, Notification& next) {
   if (queued_.load() > 0 || !mode_.try_lock_shared()) return false;
   bool taken = false;
-  for (int look = 0; look < looks && !taken && !has_handler(); ++look) {
+  for (int look = 0; look < looks && !has_handler(); ++look) {
     if (look > 0) core::cpu_relax();
+    if (!lane.worth_polling()) continue;
     taken = lane.take_bare(next, queued_);
+    break;  // what is no bare notification is for the other way
   }
   mode_.unlock_shared();
   if (taken) notifications_.add();

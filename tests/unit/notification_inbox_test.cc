@@ -127,16 +127,16 @@ class BareLane final : public fabric::Lane {
  public:
   Completion post(const fabric::Operation&) override { return Completion(Status()); }
   bool take_bare(Notification& next, const std::atomic<std::size_t>& /*queued*/) override {
-    ++looks;
-    if (looks < comes_at) return false;
     next.tag = 5;
-    return true;
+    return bare;
   }
+  bool worth_polling() const override { return ++looks >= comes_at; }
   fabric::Progress poll(fabric::EventSink&) override { return {}; }
   fabric::Doorbell arm() override { return {}; }
 
-  int looks = 0;
+  mutable int looks = 0;
   int comes_at = 1;
+  bool bare = true;
 };
 
 TEST_F(Inbox, TakesByTheShortWayWhereNothingIsQueuedAndNoHandlerTakes) {
@@ -159,6 +159,11 @@ TEST_F(Inbox, TakesByTheShortWayWhereNothingIsQueuedAndNoHandlerTakes) {
   EXPECT_EQ(lane.looks, 3);
   ASSERT_TRUE(inbox_.set_handler(nullptr, inbox_deadline()).ok());
   EXPECT_TRUE(inbox_.take_bare(lane, 2, next));
+  // What is something else is not looked at again.
+  lane.bare = false;
+  lane.looks = 3;
+  EXPECT_FALSE(inbox_.take_bare(lane, 2, next));
+  EXPECT_EQ(lane.looks, 4);
 }
 
 TEST_F(Inbox, CountsMessagesApart) {

@@ -356,10 +356,6 @@ Progress ShmLane::poll(EventSink& sink) {
 }
 
 bool ShmLane::take_bare(Notification& next, const std::atomic<std::size_t>& queued) {
-  if (consumer_.empty()) {
-    landed_.fetch_expected();
-    return false;
-  }
   // Another thread that polls may put what it has popped into the queue, until it lets go.
   if (polling_.test_and_set(std::memory_order_acquire)) return false;
   LandingHint landing;
