@@ -67,14 +67,14 @@ struct OpenChannel {
 };
 
 /// @private
-inline Notification to_notification(const fw_notification& seen) {
-  Notification notification;
+inline void copy(const fw_notification& seen, Notification& notification) {
   notification.tag = seen.tag;
   notification.lane = seen.lane;
-  const auto* const message = static_cast<const std::byte*>(seen.message);
-  notification.message.assign(message, message + seen.message_bytes);
+  if (seen.message_bytes > 0) {
+    const auto* const message = static_cast<const std::byte*>(seen.message);
+    notification.message.assign(message, message + seen.message_bytes);
+  }
   if (seen.lent != nullptr) notification.lent = RemoteRegion(seen.lent);
-  return notification;
 }
 
 /// @private
@@ -86,7 +86,9 @@ using Returned = std::function<void()>;
 
 /// @private
 inline void call_handler(void* context, const fw_notification* seen) noexcept {
-  Context<Handler>::of(context)(to_notification(*seen));
+  Notification notification;
+  copy(*seen, notification);
+  Context<Handler>::of(context)(std::move(notification));
 }
 /// @private
 inline void call_end_handler(void* context, int good_order, const fw_status* reason) noexcept {
@@ -97,9 +99,9 @@ inline void call_returned(void* context) noexcept {
   const std::unique_ptr<Returned> returned(static_cast<Returned*>(context));
   (*returned)();
 }
-/// @private A handler of fw_channel_take(): keeps the notification.
+/// @private A handler of fw_channel_take(): keeps it in a Notification that was empty.
 inline void keep_notification(void* context, const fw_notification* seen) noexcept {
-  static_cast<std::optional<Notification>*>(context)->emplace(to_notification(*seen));
+  copy(*seen, *static_cast<Notification*>(context));
 }
 
 }  // namespace internal
@@ -385,25 +387,29 @@ inline Completion Channel::lend(ByteView message, ByteView memory, std::function
 }
 
 inline Result<Notification> Channel::wait_notification(std::chrono::nanoseconds timeout) {
-  std::optional<Notification> came;
+  Result<Notification> came{Notification()};
   int taken = 0;
   // For 0 the C ABI looks, and does not say that a handler takes the notifications.
   const std::uint64_t wait = std::max<std::uint64_t>(internal::to_ns(timeout), 1);
-  FARWRITE_RETURN_IF_ERROR(
-      internal::taken(fw_channel_take(handle(), wait, internal::keep_notification, &came, &taken)));
-  if (came.has_value()) return *std::move(came);
-  return internal::late({"wait for a notification", open_->peer_name}, peer_state(),
-                        "no notification arrived in time",
-                        "wait longer, or check whether the peer is alive");
+  fw_status* const ended =
+      fw_channel_take(handle(), wait, internal::keep_notification, &*came, &taken);
+  if (ended != nullptr) {
+    came = internal::taken(ended);
+  } else if (taken == 0) {
+    came = internal::late({"wait for a notification", open_->peer_name}, peer_state(),
+                          "no notification arrived in time",
+                          "wait longer, or check whether the peer is alive");
+  }
+  return came;
 }
 
 inline Result<std::optional<Notification>> Channel::try_notification() {
-  Result<std::optional<Notification>> came{std::optional<Notification>()};
+  Notification came;
   int taken = 0;
-  fw_status* const ended =
-      fw_channel_take(handle(), 0, internal::keep_notification, &came.value(), &taken);
-  if (ended != nullptr) came = internal::taken(ended);
-  return came;
+  FARWRITE_RETURN_IF_ERROR(
+      internal::taken(fw_channel_take(handle(), 0, internal::keep_notification, &came, &taken)));
+  if (taken == 0) return std::optional<Notification>();
+  return std::optional<Notification>(std::move(came));
 }
 
 inline Result<int> Channel::notification_descriptor() {

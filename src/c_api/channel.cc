@@ -58,18 +58,9 @@ std::function<void(bool, const Status&)> to_end_handler(fw_end_handler on_end,
 
 }  // namespace
 
-fw_notification farwrite::c_api::to_c(Notification& notification) {
-  fw_notification seen = {};
-  seen.struct_size = sizeof(seen);
-  seen.tag = notification.tag;
-  seen.lane = notification.lane;
-  seen.message = notification.message.data();
-  seen.message_bytes = notification.message.size();
-  if (notification.lent.valid()) {
-    farwrite::Channel channel = channel_of(notification.lent);
-    seen.lent = new fw_remote{std::move(channel), std::move(notification.lent)};
-  }
-  return seen;
+fw_remote* farwrite::c_api::hand_out(RemoteRegion lent) {
+  farwrite::Channel channel = channel_of(lent);
+  return new fw_remote{std::move(channel), std::move(lent)};
 }
 
 fw_peer_info farwrite::c_api::to_c(const PeerInfo& peer) {

@@ -307,8 +307,19 @@ inline uint64_t copy_text(std::string_view text, char* buffer, uint64_t capacity
   return text.size();
 }
 
+fw_remote* hand_out(RemoteRegion lent);
+
 // What a C handler gets for a notification.
-fw_notification to_c(Notification& notification);
+inline fw_notification to_c(Notification& notification) {
+  fw_notification seen = {};
+  seen.struct_size = sizeof(seen);
+  seen.tag = notification.tag;
+  seen.lane = notification.lane;
+  seen.message = notification.message.data();
+  seen.message_bytes = notification.message.size();
+  if (notification.lent.valid()) seen.lent = hand_out(std::move(notification.lent));
+  return seen;
+}
 
 // Keeps a context for as long as something may use it.
 inline std::shared_ptr<void> keep(void* context, fw_release release) {

@@ -45,8 +45,15 @@ class Channel {
                   std::uint32_t lane = 0);
   Completion write_with_notify(ByteView source, const RemoteRegion& target, std::uint64_t offset,
                                std::uint32_t tag, std::uint32_t lane = 0);
+  // Inline, with the two that take notifications: where the short way does it, nothing is built
+  // that the caller does not need.
   Completion write_with_notify(ByteView head, ByteView source, const RemoteRegion& target,
-                               std::uint64_t offset, std::uint32_t tag, std::uint32_t lane = 0);
+                               std::uint64_t offset, std::uint32_t tag, std::uint32_t lane = 0) {
+    if (head.size == 0 && write_small(source, target, offset, tag, lane)) {
+      return Completion(Status());
+    }
+    return post_notified(head, source, target, offset, tag, lane);
+  }
   Completion flush();
 
   Result<Alias> alias(const RemoteRegion& source, std::uint64_t offset, std::uint64_t length,
@@ -79,8 +86,16 @@ class Channel {
              const std::function<void(Notification)>& take, core::Deadline deadline);
   // After what made over() true in another thread.
   void wake_drivers();
-  Result<Notification> wait_notification(std::chrono::nanoseconds timeout = kForever);
-  Result<std::optional<Notification>> try_notification();
+  Result<Notification> wait_notification(std::chrono::nanoseconds timeout = kForever) {
+    Notification bare;
+    if (take_bare(/*waits=*/true, bare.tag)) return bare;
+    return await_notification(timeout);
+  }
+  Result<std::optional<Notification>> try_notification() {
+    Notification bare;
+    if (take_bare(/*waits=*/false, bare.tag)) return std::optional<Notification>(std::move(bare));
+    return look_for_notification();
+  }
   Result<int> notification_descriptor();
   Result<bool> arm_notifications();
   void disarm_notifications();
@@ -123,6 +138,16 @@ class Channel {
   friend class box::Session;
   friend class transfer::Engine;
   friend class transfer::Port;
+
+  // The short ways, as those of ChannelState, and what does the rest.
+  bool write_small(ByteView source, const RemoteRegion& target, std::uint64_t offset,
+                   std::uint32_t tag, std::uint32_t lane);
+  Completion post_notified(ByteView head, ByteView source, const RemoteRegion& target,
+                           std::uint64_t offset, std::uint32_t tag, std::uint32_t lane);
+  bool take_bare(bool waits, std::uint32_t& tag);
+  Result<Notification> await_notification(std::chrono::nanoseconds timeout);
+  Result<std::optional<Notification>> look_for_notification();
+
   std::shared_ptr<device::ChannelState> state_;
 };
 

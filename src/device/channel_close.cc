@@ -79,7 +79,9 @@ Status ChannelState::stop_callbacks(core::Deadline deadline) {
                          "let it return and call close() again; the channel refuses every other "
                          "call, and closes by itself after that");
   };
-  if (!gate_.wait_until_empty(deadline)) return busy("another thread's call on this channel");
+  if (!gate_.wait_until_empty(deadline) || !inbox_.no_longer_bare(deadline)) {
+    return busy("another thread's call on this channel");
+  }
   if (!std::exchange(lanes_ended_, true)) lanes_.end();
   // Leases still come back, and where our CPU makes the progress, what was posted still goes out.
   if (capabilities_.cpu_free_target && !lanes_.leave_pollers(/*return_lane_too=*/false, deadline)) {
@@ -133,7 +135,8 @@ bool ChannelState::finish(core::Deadline deadline) {
   const ChannelLife::Turn turn = life_.begin_finishing(deadline);
   if (turn != ChannelLife::Turn::kMine) return turn == ChannelLife::Turn::kOver;
   remote_leases_.end_all();
-  const bool left = lanes_.leave_pollers(/*return_lane_too=*/true, deadline);
+  const bool left =
+      lanes_.leave_pollers(/*return_lane_too=*/true, deadline) && inbox_.no_longer_bare(deadline);
   if (left) drop_link();
   life_.end_finishing(left);
   return left;

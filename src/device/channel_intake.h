@@ -19,11 +19,11 @@ class ChannelLanes::Intake final : public fabric::EventSink {
   void on_notification(Notification&& notification) override {
     // A close waits for the handler's return, not for all that one look at the lane brings.
     if (lanes_.life_.closing()) return;
-    lanes_.trace(notification);
+    lanes_.trace(notification.message.size(), notification.lane, notification.tag);
     lanes_.inbox_.deliver(std::move(notification), taken_);
   }
   void on_record(Notification&& record) override {
-    lanes_.trace(record);
+    lanes_.trace(record.message.size(), record.lane, record.tag);
     lanes_.observer_.on_lend(std::move(record));
   }
 

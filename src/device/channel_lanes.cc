@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "core/inside.h"
-#include "core/trace.h"
 #include "device/channel_intake.h"
 #include "device/channel_lane.h"
 
@@ -138,13 +137,14 @@ void ChannelLanes::drive(const std::function<void()>& post, const std::function<
   }
 }
 
-bool ChannelLanes::take_bare(bool spins, Notification& next) {
+bool ChannelLanes::take_bare(const core::Gate& gate, bool spins, std::uint32_t& tag) {
   // Another lane would never have its turn, and at the end a look says what is drained.
-  if (!polls_memory_ || user_lanes_ != 1 || returns_are_ours()) return false;
-  if (life_.peer_over() || life_.closing()) return false;
-  if (!inbox_.take_bare(lane(0), spins ? kLooks : 1, next)) return false;
-  trace(next);
-  return true;
+  if (!polls_memory_ || user_lanes_ != 1 || returns_are_ours() || life_.peer_over()) return false;
+  const bool taken = inbox_.take_bare([&](const std::atomic<std::size_t>& queued) {
+    return !gate.closed() && lane(0).take_bare(spins ? kLooks : 1, queued, tag);
+  });
+  if (taken) trace(0, 0, tag);
+  return taken;
 }
 
 void ChannelLanes::poll_lanes(std::optional<Notification>* taken) {
@@ -211,11 +211,6 @@ fabric::Progress ChannelLanes::serve_returns() {
   const core::Inside inside(channel_);
   ReturnIntake intake(observer_);
   return lane(user_lanes_).poll(intake);
-}
-
-void ChannelLanes::trace(const Notification& arrived) const {
-  core::trace_instant("notification received", fabric_, peer_name_, arrived.message.size(),
-                      arrived.lane, arrived.tag);
 }
 
 void ChannelLanes::lane_is_drained() {

@@ -19,6 +19,8 @@
 #include <vector>
 
 #include "core/deadline.h"
+#include "core/gate.h"
+#include "core/trace.h"
 #include "device/channel.h"
 #include "device/channel_life.h"
 #include "device/channel_link.h"
@@ -94,9 +96,11 @@ class ChannelLanes final : public LaneDriver {
     if (takes_returns_.load() && lane(user_lanes_).worth_polling()) (void)serve_returns();
   }
 
-  // The short way to the next notification, for a thread in a call of the channel: none if there is
-  // no such way, or nothing came while it looked, with `spins` for less than a microsecond.
-  bool take_bare(bool spins, Notification& next);
+  // The short way to the next notification, if that is all tag, on the only lane. False: there is
+  // no such way, or nothing came while it looked, with `spins` for less than a microsecond. It is
+  // outside the gate, and asks it: what closes the gate waits for no_longer_bare() of the inbox,
+  // too.
+  bool take_bare(const core::Gate& gate, bool spins, std::uint32_t& tag);
 
   // LaneDriver.
   void poll_lanes(std::optional<Notification>* taken) override;
@@ -125,7 +129,9 @@ class ChannelLanes final : public LaneDriver {
     return takes_returns_.load(std::memory_order_relaxed) ||
            return_turns_.load(std::memory_order_relaxed) > 0;
   }
-  void trace(const Notification& arrived) const;
+  void trace(std::uint64_t bytes, std::uint32_t lane, std::uint32_t tag) const {
+    core::trace_instant("notification received", fabric_, peer_name_, bytes, lane, tag);
+  }
   void lane_is_drained();
   void hand_over(std::uint64_t lanes);  // by the bits of left_behind_
 

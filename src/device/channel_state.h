@@ -83,6 +83,9 @@ class ChannelState final : public fabric::LinkObserver,
   void wake_drivers();
   void take_returns(bool take);
   void take_waiting_returns();
+  // Takes a notification that is all tag by the short way. False: the calls below do it or say why
+  // not.
+  bool take_bare(bool waits, std::uint32_t& tag);
   Result<Notification> wait_notification(std::chrono::nanoseconds timeout);
   Result<std::optional<Notification>> try_notification();
   Result<int> notification_descriptor();

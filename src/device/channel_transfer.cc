@@ -69,9 +69,10 @@ Completion ChannelState::post(RemoteRegionState* remote, std::uint32_t lane,
 
 bool ChannelState::write_small(RemoteRegionState* remote, std::uint64_t offset, ByteView source,
                                std::uint32_t tag, std::uint32_t lane) {
+  if (source.size > fabric::Lane::kSmallBytes || !capabilities_.maps_peer_memory) return false;
   const core::Gate::Pass pass(gate_);
   if (!pass || device_->fork_guard().in_forked_child() || lane >= peer_.lanes) return false;
-  if (!capabilities_.maps_peer_memory || life_.peer_over() || core::trace_on()) return false;
+  if (life_.peer_over() || core::trace_on()) return false;
   if (remote == nullptr || remote->channel().get() != this || !remote->reached()) return false;
   const RegionDescriptor& descriptor = remote->descriptor();
   if (descriptor.access != Access::kWrite || offset > descriptor.length) return false;
@@ -245,13 +246,16 @@ void ChannelState::take_waiting_returns() {
   if (pass) lanes_.take_waiting_returns();
 }
 
+bool ChannelState::take_bare(bool waits, std::uint32_t& tag) {
+  if (device_->fork_guard().in_forked_child()) return false;
+  return lanes_.take_bare(gate_, waits && device_->options().spin.count() > 0, tag);
+}
+
 Result<Notification> ChannelState::wait_notification(std::chrono::nanoseconds timeout) {
   constexpr std::string_view kOperation = "wait for a notification";
   FARWRITE_RETURN_IF_ERROR(device_->fork_guard().check(kOperation));
   const core::Gate::Pass pass(gate_);
   if (!pass) return unusable(kOperation);
-  Notification bare;
-  if (lanes_.take_bare(device_->options().spin.count() > 0, bare)) return bare;
   const core::Inside inside(this);
   auto taken = inbox_.take(lanes_, core::Deadline::after(timeout), device_->options().spin);
   lanes_.hand_over_rest();
@@ -264,8 +268,6 @@ Result<std::optional<Notification>> ChannelState::try_notification() {
   const core::Gate::Pass pass(gate_);
   if (!pass) return unusable(kOperation);
   const core::Inside inside(this);
-  Notification bare;
-  if (lanes_.take_bare(/*spins=*/false, bare)) return std::optional<Notification>(std::move(bare));
   const Status ended = lanes_.ended();
   std::optional<Notification> next = inbox_.try_take();
   if (!next.has_value()) {

@@ -62,11 +62,13 @@ Completion Channel::write_with_notify(ByteView source, const RemoteRegion& targe
   return write_with_notify({}, source, target, offset, tag, lane);
 }
 
-Completion Channel::write_with_notify(ByteView head, ByteView source, const RemoteRegion& target,
-                                      std::uint64_t offset, std::uint32_t tag, std::uint32_t lane) {
-  if (head.size == 0 && state_->write_small(target.state_.get(), offset, source, tag, lane)) {
-    return Completion(Status());
-  }
+bool Channel::write_small(ByteView source, const RemoteRegion& target, std::uint64_t offset,
+                          std::uint32_t tag, std::uint32_t lane) {
+  return state_->write_small(target.state_.get(), offset, source, tag, lane);
+}
+
+Completion Channel::post_notified(ByteView head, ByteView source, const RemoteRegion& target,
+                                  std::uint64_t offset, std::uint32_t tag, std::uint32_t lane) {
   fabric::Operation write = operation(fabric::OperationKind::kWrite);
   write.head = head;
   write.source = source;
@@ -136,11 +138,13 @@ void Channel::run_later(std::chrono::nanoseconds delay, std::function<void()> fu
   state_->run_later(delay, std::move(function));
 }
 
-Result<Notification> Channel::wait_notification(std::chrono::nanoseconds timeout) {
+bool Channel::take_bare(bool waits, std::uint32_t& tag) { return state_->take_bare(waits, tag); }
+
+Result<Notification> Channel::await_notification(std::chrono::nanoseconds timeout) {
   return state_->wait_notification(timeout);
 }
 
-Result<std::optional<Notification>> Channel::try_notification() {
+Result<std::optional<Notification>> Channel::look_for_notification() {
   return state_->try_notification();
 }
 

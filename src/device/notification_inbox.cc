@@ -130,6 +130,8 @@ Status NotificationInbox::set_handler(std::function<void(Notification)> handler,
                          "the handler is still running in another thread",
                          "try again when it has returned; a handler must not block");
   }
+  if (handler) has_handler_.store(true);
+  (void)no_longer_bare(core::Deadline::never());  // some looks
   previous = std::exchange(handler_, std::move(handler));
   has_handler_.store(static_cast<bool>(handler_));
   if (handler_) {
@@ -148,21 +150,6 @@ std::optional<Notification> NotificationInbox::take_queued() {
   queue_.pop_front();
   queued_.store(queue_.size());
   return notification;
-}
-
-FW_NO_THREAD_SAFETY_ANALYSIS
-bool NotificationInbox::take_bare(fabric::Lane& lane, int looks, Notification& next) {
-  if (queued_.load() > 0 || !mode_.try_lock_shared()) return false;
-  bool taken = false;
-  for (int look = 0; look < looks && !has_handler(); ++look) {
-    if (look > 0) core::cpu_relax();
-    if (!lane.worth_polling()) continue;
-    taken = lane.take_bare(next, queued_);
-    break;  // what is no bare notification is for the other way
-  }
-  mode_.unlock_shared();
-  if (taken) notifications_.add();
-  return taken;
 }
 
 void NotificationInbox::drop_queued() {

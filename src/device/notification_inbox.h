@@ -15,6 +15,7 @@
 #include "core/deadline.h"
 #include "core/inside.h"
 #include "core/mutex.h"
+#include "core/poll_until.h"
 #include "core/unique_fd.h"
 #include "device/channel.h"
 #include "device/mode_lock.h"
@@ -109,8 +110,22 @@ class NotificationInbox final : public fabric::EventSink {
     if (queued_.load(std::memory_order_acquire) == 0) return std::nullopt;
     return take_queued();
   }
-  // By the short way of a lane, the only one, for some looks.
-  bool take_bare(fabric::Lane& lane, int looks, Notification& next);
+  // The short way past the queue, for a channel with one lane: `take(queued)` takes a notification
+  // that is all tag from it, while nothing is queued. False where a handler takes them, or another
+  // thread is in here. No Delivery, whose end is another atomic addition for a thread that has what
+  // it waited for: a change of the handler waits for no_longer_bare() instead.
+  template <typename Take>
+  bool take_bare(const Take& take) {
+    if (queued_.load() > 0 || taking_bare_.exchange(true)) return false;
+    const bool taken = !has_handler_.load() && take(std::as_const(queued_));
+    if (taken) bare_.store(bare_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    taking_bare_.store(false, std::memory_order_release);
+    return taken;
+  }
+  // Waits until the thread that is in take_bare() has left; false after the deadline.
+  bool no_longer_bare(core::Deadline deadline) const {
+    return core::poll_until([this] { return !taking_bare_.load(); }, deadline);
+  }
   // What nothing will take any more: it may hold the peer's memory.
   void drop_queued();
   // Polls for `spin`, then blocks. What has arrived comes before driver.ended().
@@ -137,7 +152,7 @@ class NotificationInbox final : public fabric::EventSink {
   // A doorbell was armed for another thread, which may have silenced the ring for one that sleeps.
   void ring_sleeping_driver();
 
-  std::uint64_t notifications() const { return notifications_.value(); }
+  std::uint64_t notifications() const { return notifications_.value() + bare_.load(); }
   std::uint64_t messages() const { return messages_.value(); }
 
  private:
@@ -166,7 +181,9 @@ class NotificationInbox final : public fabric::EventSink {
   bool driven_ FW_GUARDED_BY(mutex_) =
       false;  // one waiter sleeps on the doorbells, the others on changed_
 
-  std::atomic<std::size_t> queued_{0};  // mirrors queue_.size(), to look without the lock
+  std::atomic<bool> taking_bare_{false};  // a thread is in take_bare()
+  std::atomic<std::uint64_t> bare_{0};    // taken there; stored by that thread
+  std::atomic<std::size_t> queued_{0};    // mirrors queue_.size(), to look without the lock
   std::atomic<std::size_t> blocked_{0};
   std::atomic<int> takers_until_{0};  // threads in take_until()
   std::atomic<std::uint32_t> drivers_{0};

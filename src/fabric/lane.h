@@ -22,16 +22,19 @@ class Lane {
   // sees to it that the lane is polled; for a flush, every lane of the link.
   virtual Completion post(const Operation& operation) = 0;
 
-  // A short way for small notified writes, whose cost is that of the calls. False: nothing was
-  // notified, and post() does it or says why not. The device layer has checked bounds and access.
+  // A short way for notified writes of up to so many bytes, whose cost is that of the calls. False:
+  // nothing was notified, and post() does it or says why not. The device layer has checked bounds
+  // and access.
+  static constexpr std::uint64_t kSmallBytes = 4096;
   virtual bool write_small(RemoteWindow& /*window*/, std::uint64_t /*offset*/, ByteView /*source*/,
                            std::uint32_t /*tag*/) {
     return false;
   }
-  // The same for a thread that waits for one notification: takes the next one if it has neither
-  // bytes nor a lease, and nothing that came before waits in `queued`. False: poll() says what
-  // there is.
-  virtual bool take_bare(Notification& /*next*/, const std::atomic<std::size_t>& /*queued*/) {
+  // The same for a thread that waits for one notification: takes the next one if that is all tag,
+  // without bytes and lease, and nothing that came before waits in `queued`. Looks `looks` times
+  // while there is nothing. False: poll() says what there is.
+  virtual bool take_bare(int /*looks*/, const std::atomic<std::size_t>& /*queued*/,
+                         std::uint32_t& /*tag*/) {
     return false;
   }
 

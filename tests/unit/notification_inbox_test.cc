@@ -122,48 +122,51 @@ TEST_F(Inbox, LetsNoneOvertakeWhatIsQueued) {
   EXPECT_EQ(take().value().tag, 2U);
 }
 
-// A lane that has a bare notification at one look, and ever after.
-class BareLane final : public fabric::Lane {
- public:
-  Completion post(const fabric::Operation&) override { return Completion(Status()); }
-  bool take_bare(Notification& next, const std::atomic<std::size_t>& /*queued*/) override {
-    next.tag = 5;
-    return bare;
-  }
-  bool worth_polling() const override { return ++looks >= comes_at; }
-  fabric::Progress poll(fabric::EventSink&) override { return {}; }
-  fabric::Doorbell arm() override { return {}; }
-
-  mutable int looks = 0;
-  int comes_at = 1;
-  bool bare = true;
-};
+// take() of a lane that has, or has not.
+auto has(bool bare) {
+  return [bare](const std::atomic<std::size_t>& queued) { return bare && queued.load() == 0; };
+}
 
 TEST_F(Inbox, TakesByTheShortWayWhereNothingIsQueuedAndNoHandlerTakes) {
-  BareLane lane;
-  lane.comes_at = 3;
-  Notification next;
-  EXPECT_FALSE(inbox_.take_bare(lane, 2, next));
-  EXPECT_EQ(lane.looks, 2);
+  EXPECT_FALSE(inbox_.take_bare(has(false)));
   EXPECT_EQ(inbox_.notifications(), 0U);
-  ASSERT_TRUE(inbox_.take_bare(lane, 2, next));
-  EXPECT_EQ(next.tag, 5U);
-  EXPECT_EQ(lane.looks, 3);
+  EXPECT_TRUE(inbox_.take_bare(has(true)));
   EXPECT_EQ(inbox_.notifications(), 1U);
   lane_.arrive(1);
   lane_.poll_lanes();
-  EXPECT_FALSE(inbox_.take_bare(lane, 2, next));
+  EXPECT_FALSE(inbox_.take_bare(has(true)));
   EXPECT_EQ(take().value().tag, 1U);
   ASSERT_TRUE(inbox_.set_handler([](Notification) {}, inbox_deadline()).ok());
-  EXPECT_FALSE(inbox_.take_bare(lane, 2, next));
-  EXPECT_EQ(lane.looks, 3);
+  EXPECT_FALSE(inbox_.take_bare(has(true)));
   ASSERT_TRUE(inbox_.set_handler(nullptr, inbox_deadline()).ok());
-  EXPECT_TRUE(inbox_.take_bare(lane, 2, next));
-  // What is something else is not looked at again.
-  lane.bare = false;
-  lane.looks = 3;
-  EXPECT_FALSE(inbox_.take_bare(lane, 2, next));
-  EXPECT_EQ(lane.looks, 4);
+  EXPECT_TRUE(inbox_.take_bare(has(true)));
+  EXPECT_EQ(inbox_.notifications(), 3U);
+}
+
+TEST_F(Inbox, LetsOneThreadTakeByTheShortWay) {
+  EXPECT_TRUE(inbox_.take_bare([this](const std::atomic<std::size_t>&) {
+    EXPECT_FALSE(inbox_.take_bare(has(true)));
+    EXPECT_FALSE(inbox_.no_longer_bare(core::Deadline::after(std::chrono::milliseconds(1))));
+    return true;
+  }));
+  EXPECT_TRUE(inbox_.no_longer_bare(core::Deadline::after({})));
+}
+
+TEST_F(Inbox, SetsAHandlerBehindWhatIsTakenByTheShortWay) {
+  std::atomic<bool> set{false};
+  std::thread setter;
+  EXPECT_TRUE(inbox_.take_bare([&](const std::atomic<std::size_t>&) {
+    setter = std::thread([&] {
+      EXPECT_TRUE(inbox_.set_handler([](Notification) {}, inbox_deadline()).ok());
+      set.store(true);
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    EXPECT_FALSE(set.load());
+    return true;
+  }));
+  setter.join();
+  EXPECT_TRUE(set.load());
+  EXPECT_FALSE(inbox_.take_bare(has(true)));
 }
 
 TEST_F(Inbox, CountsMessagesApart) {

@@ -75,6 +75,8 @@ class RingProducer {
       : cells_(cells), control_(control), cell_count_(cell_count) {}
 
   PushResult push(RecordKind kind, std::uint32_t tag, ByteView payload);
+  // Whether the next push of a record without payload will succeed.
+  bool has_room() { return make_room(1) == PushResult::kPushed; }
   // The notification of a write whose bytes have been copied.
   PushResult push(std::uint32_t tag, const LandingHint& landing) {
     return push_hinted(RecordKind::kNotification, tag, landing);

@@ -25,12 +25,8 @@ namespace {
 
 // Records delivered by one poll, so that other lanes of the same poller get their turn.
 constexpr std::size_t kPollBatch = 256;
-// A notified write up to this size is copied under the lane's lock; copying a page takes as long as
-// some ten notifications.
-constexpr std::uint64_t kSmallWriteBytes = 4096;
-
-// A larger one is announced, and reported in pieces of a page, for which the receiver looks so many
-// times in vain: about 10 us, longer than a page takes.
+// A notified write of more than Lane::kSmallBytes is announced, and reported in pieces of a page,
+// for which the receiver looks so many times in vain: about 10 us, longer than a page takes.
 constexpr std::uint64_t kPieceBytes = 4096;
 constexpr int kLooks = 200;
 // No more than a cache keeps until the user reads it.
@@ -137,7 +133,7 @@ Completion ShmLane::post(const Operation& operation) {
 bool ShmLane::write_small(ShmWindow& window, std::uint64_t offset, ByteView head, ByteView source,
                           std::uint32_t tag) {
   const std::uint64_t bytes = head.size + source.size;
-  if (bytes > kSmallWriteBytes || link_.poisoned()) return false;
+  if (bytes > kSmallBytes || link_.poisoned()) return false;
   std::byte* const target = window.writable + offset;
   // The receiver read both lines last, so the stores would wait for each in turn.
   fetch_next_cell();
@@ -145,13 +141,13 @@ bool ShmLane::write_small(ShmWindow& window, std::uint64_t offset, ByteView head
   const InflightWrite inflight(*window.row, window.region_id);
   if (!inflight.open()) return false;
   // Locking drains the store buffer, and the stores of the copy are the slow ones. So the lock is
-  // taken before them, and nothing stands between them and the stamp.
+  // taken before them, and nothing stands between them and the stamp. Copying a page under it takes
+  // as long as some ten notifications.
   const core::Lock sending(sending_);
-  if (!outbox_.empty()) return false;
+  if (!outbox_.empty() || !producer_.has_room()) return false;
   copy_small(target, head);
   copy_small(target + head.size, source);
-  const LandingHint landing{window.row_index, static_cast<std::uint32_t>(bytes), offset};
-  if (producer_.push(tag, landing) != RingProducer::PushResult::kPushed) return false;
+  (void)producer_.push(tag, {window.row_index, static_cast<std::uint32_t>(bytes), offset});
   ring_if_asleep();
   copies_.add();
   return true;
@@ -171,7 +167,7 @@ Completion ShmLane::write(const Operation& operation) {
     if (!inflight.open()) return Completion(closed_by_owner());
     copy_small(target, operation.head);
     std::byte* const behind_head = target + operation.head.size;
-    if (operation.bytes() > kSmallWriteBytes) {
+    if (operation.bytes() > kSmallBytes) {
       copy_large(behind_head, window, operation);
     } else {
       copy_small(behind_head, operation.source);
@@ -355,15 +351,19 @@ Progress ShmLane::poll(EventSink& sink) {
   return progress;
 }
 
-bool ShmLane::take_bare(Notification& next, const std::atomic<std::size_t>& queued) {
-  // Another thread that polls may put what it has popped into the queue, until it lets go.
+bool ShmLane::take_bare(int looks, const std::atomic<std::size_t>& queued, std::uint32_t& tag) {
+  // Taken before the looks: behind the last one stands nothing that waits for another processor.
   if (polling_.test_and_set(std::memory_order_acquire)) return false;
-  LandingHint landing;
-  const bool taken = queued.load(std::memory_order_acquire) == 0 && !corrupt_.load() &&
-                     !outbox_waits() && consumer_.pop_bare(next.tag, landing);
-  if (taken) {
-    next.lane = index_;
-    if (landing.bytes != 0) landed_.take(link_.grants().hinted(landing));
+  bool taken = false;
+  // Another thread that polled may have put what it popped into the queue, until it let go.
+  if (queued.load() == 0 && !corrupt_.load() && !outbox_waits()) {
+    while (consumer_.empty() && --looks > 0) {
+      landed_.fetch_expected();
+      core::cpu_relax();
+    }
+    LandingHint landing;
+    taken = consumer_.pop_bare(tag, landing);
+    if (taken && landing.bytes != 0) landed_.take(link_.grants().hinted(landing));
   }
   polling_.clear(std::memory_order_release);
   return taken;

@@ -49,7 +49,7 @@ class ShmLane final : public Lane {
                    std::uint32_t tag) override {
     return write_small(static_cast<ShmWindow&>(window), offset, {}, source, tag);
   }
-  bool take_bare(Notification& next, const std::atomic<std::size_t>& queued) override;
+  bool take_bare(int looks, const std::atomic<std::size_t>& queued, std::uint32_t& tag) override;
   Progress poll(EventSink& sink) override;
   // While there is nothing, fetches what the next record is likely to bring.
   bool worth_polling() const override {
