@@ -20,7 +20,7 @@ namespace farwrite::fabric::shm {
 inline constexpr std::uint64_t kBytes = 8192;
 inline constexpr std::chrono::seconds kLinkHang{30};
 
-inline core::Deadline hang() { return core::Deadline::after(kLinkHang); }
+inline core::Deadline link_hang() { return core::Deadline::after(kLinkHang); }
 
 inline std::shared_ptr<memory::Segment> link_segment(memory::SegmentUse use) {
   memory::SegmentOptions options;
@@ -87,12 +87,12 @@ struct Pair {
     AttachRequest request;
     request.peer_name = "127.0.0.1:7777";
     request.lanes = lanes;
-    request.deadline = hang();
+    request.deadline = link_hang();
     auto connected = std::async(std::launch::async, [&] {
       return attach_connecting(core::UniqueFd(sockets[0]), request).value();
     });
     core::UniqueFd accepting(sockets[1]);
-    auto offer = AttachOffer::decode(receive_packet(sockets[1], hang(), "test").value()).value();
+    auto offer = AttachOffer::decode(receive_packet(sockets[1], link_hang(), "test").value()).value();
     far.open(attach_accepting(std::move(accepting), std::move(offer), request).value(), request,
              loop);
     near.open(connected.get(), request, loop);
@@ -123,7 +123,7 @@ class ShmLinks : public testing::Test {
   void land() {
     landing_ = link_segment(memory::SegmentUse::kLanding);
     key_ = far().link->grant(landing_, 4096, 1024, 1).value();
-    window_ = near().link->import(describe(key_, Access::kWrite), hang()).value();
+    window_ = near().link->import(describe(key_, Access::kWrite), link_hang()).value();
   }
   Completion write(ByteView source, std::uint64_t offset, std::optional<std::uint32_t> tag = {}) {
     Operation operation;

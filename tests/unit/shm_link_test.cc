@@ -34,7 +34,7 @@ TEST_F(ShmLinks, ReadAndMapWhatThePeerExports) {
   far().exports.push_back(segment);
   const auto window =
       near()
-          .link->import(describe(GrantKey{segment->id(), 0}.pack(), Access::kRead), hang())
+          .link->import(describe(GrantKey{segment->id(), 0}.pack(), Access::kRead), link_hang())
           .value();
   EXPECT_EQ(window->length, 1024U);
   EXPECT_EQ(std::memcmp(window->mapped + 8, "exported", 8), 0);
@@ -59,7 +59,7 @@ TEST_F(ShmLinks, FlushAtOnce) {
 TEST_F(ShmLinks, RefuseAWriteToARevokedRegion) {
   ASSERT_NO_FATAL_FAILURE(land());
   landing_->base()[4096] = std::byte{5};
-  ASSERT_TRUE(far().link->revoke(key_, 1, hang()).ok());
+  ASSERT_TRUE(far().link->revoke(key_, 1, link_hang()).ok());
   EXPECT_EQ(write({"x", 1}, 0).wait().code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(landing_->base()[4096], std::byte{5});
 }
@@ -69,7 +69,7 @@ TEST_F(ShmLinks, RefuseDescriptorsThatDoNotFitThePeersMemory) {
   far().exports.push_back(segment);
   const std::uint64_t key = GrantKey{segment->id(), 0}.pack();
   const auto refusal = [&](const RegionDescriptor& descriptor) {
-    return near().link->import(descriptor, hang()).status().code();
+    return near().link->import(descriptor, link_hang()).status().code();
   };
   RegionDescriptor descriptor = describe(key, Access::kRead);
   descriptor.length = kBytes - 4096 + 1;
@@ -88,14 +88,14 @@ TEST_F(ShmLinks, RefuseARowThatTheMailboxDoesNotHave) {
   ASSERT_NO_FATAL_FAILURE(land());
   GrantKey key = GrantKey::unpack(key_);
   key.row = near().peer_mailbox.geometry().rows;
-  EXPECT_EQ(near().link->import(describe(key.pack(), Access::kWrite), hang()).status().code(),
+  EXPECT_EQ(near().link->import(describe(key.pack(), Access::kWrite), link_hang()).status().code(),
             StatusCode::kPermissionDenied);
 }
 
 TEST_F(ShmLinks, RefuseTheLandingSegmentOfAnotherLink) {
   ASSERT_NO_FATAL_FAILURE(land());
   Pair other(*loop_, 1);
-  EXPECT_EQ(other.near.link->import(describe(key_, Access::kWrite), hang()).status().code(),
+  EXPECT_EQ(other.near.link->import(describe(key_, Access::kWrite), link_hang()).status().code(),
             StatusCode::kNotFound);
 }
 
@@ -284,7 +284,7 @@ TEST_F(ShmLinks, TakeBackEarlierRingsWhenArming) {
 
 TEST_F(ShmLinks, ReportTheEndOfASameProcessPeerThroughTheChannelOnly) {
   far().link.reset();
-  EXPECT_EQ(near().link->import(describe(1, Access::kRead), hang()).status().code(),
+  EXPECT_EQ(near().link->import(describe(1, Access::kRead), link_hang()).status().code(),
             StatusCode::kUnavailable);
   EXPECT_TRUE(near().observer.deaths.empty()) << "the process lives";
   EXPECT_TRUE(notify(near(), 1).wait().ok());

@@ -73,7 +73,7 @@ TEST_F(ShmLinks, RefuseTheShortWayToWhatCannotGoAtOnce) {
   EXPECT_FALSE(sends.write_small(*window_, 0, {"farwrite", 8}, 1));
   poll(near());
   EXPECT_TRUE(sends.write_small(*window_, 0, {"farwrite", 8}, 1));
-  ASSERT_TRUE(far().link->revoke(key_, 1, hang()).ok());
+  ASSERT_TRUE(far().link->revoke(key_, 1, link_hang()).ok());
   EXPECT_FALSE(sends.write_small(*window_, 0, {"late one", 8}, 1));
   EXPECT_EQ(std::memcmp(landing_->base() + 4096, "farwrite", 8), 0);
 }

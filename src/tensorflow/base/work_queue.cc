@@ -1,12 +1,10 @@
 #include "base/work_queue.h"
 
-#include <unistd.h>
-
-#include <atomic>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "base/of_process.h"
 #include "core/mutex.h"
 
 namespace farwrite::plugin {
@@ -14,9 +12,6 @@ namespace {
 
 // What is submitted is short: a step's continuation puts nodes into TensorFlow's own pools.
 constexpr int kThreads = 4;
-
-std::atomic<WorkQueue*> the_queue{nullptr};
-std::atomic<pid_t> its_process{0};
 
 }  // namespace
 
@@ -30,16 +25,7 @@ bool start_thread(std::function<void()> body) {
 }
 
 WorkQueue& WorkQueue::of_process() {
-  const pid_t process = getpid();
-  if (its_process.load(std::memory_order_acquire) != process) {
-    static core::Mutex* const mutex = new core::Mutex(core::LockRank::kProgram, 1);
-    const core::Lock lock(*mutex);
-    if (its_process.load() != process) {
-      the_queue.store(new WorkQueue);
-      its_process.store(process, std::memory_order_release);
-    }
-  }
-  return *the_queue.load();
+  return plugin::of_process<WorkQueue>([] { return new WorkQueue; });
 }
 
 bool WorkQueue::start() {

@@ -1,9 +1,11 @@
 #include "call/call_body.h"
 
+#include <chrono>
 #include <cstring>
 #include <utility>
 
 #include "base/work_queue.h"
+#include "memory/room.h"
 #include "memory/staging.h"
 #include "stats/stats.h"
 #include "tensorflow/core/framework/allocator.h"
@@ -15,20 +17,21 @@ namespace {
 
 namespace tf = ::tensorflow;
 
-constexpr int kTriesForRoom = 100;
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::seconds kWaitsForRoom(2);
 
 void send_surely(std::shared_ptr<PeerProcess> peer, fw_device* device, CallMessage message,
-                 CallBody body, int tries_for_room) {
+                 CallBody body, Clock::time_point until) {
+  const std::uint64_t returns = Room::of_process().returns();
   const absl::Status sent = send_call(*peer, device, message, body);
   if (sent.ok() || peer->ended()) return;
-  if (absl::IsResourceExhausted(sent) && message.ok && --tries_for_room == 0) {
+  if (absl::IsResourceExhausted(sent) && message.ok && Clock::now() >= until) {
     message.ok = false;
-    body = CallBody::of(sent);
+    return send_surely(std::move(peer), device, message, CallBody::of(sent), until);
   }
-  WorkQueue::of_process().submit_later(
-      kTryAgain,
-      [peer = std::move(peer), device, message, body = std::move(body), tries_for_room]() mutable {
-        send_surely(std::move(peer), device, message, std::move(body), tries_for_room);
+  Room::of_process().wait(
+      returns, [peer = std::move(peer), device, message, body = std::move(body), until]() mutable {
+        send_surely(std::move(peer), device, message, std::move(body), until);
       });
 }
 
@@ -101,7 +104,7 @@ absl::Status send_call(PeerProcess& peer, fw_device* device, CallMessage message
 
 void send_surely(std::shared_ptr<PeerProcess> peer, fw_device* device, CallMessage message,
                  CallBody body) {
-  send_surely(std::move(peer), device, message, std::move(body), kTriesForRoom);
+  send_surely(std::move(peer), device, message, std::move(body), Clock::now() + kWaitsForRoom);
 }
 
 ArrivedCall::ArrivedCall(const CallMessage& message, RemoteBytes lent)

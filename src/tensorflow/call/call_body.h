@@ -40,13 +40,10 @@ bool may_be_sent(const google::protobuf::Message& message);
 // no more, before anything is sent; if it returns false nothing is, and the result is kAborted.
 absl::Status send_call(PeerProcess& peer, fw_device* device, CallMessage message,
                        const CallBody& body, const std::function<bool()>& written = {});
-// For what a caller waits for: tries again until it has been sent or the peer has ended. An answer
-// for which there is no room for a while becomes an error.
+// For what a caller waits for: tries again as room comes back, until it has been sent or the peer
+// has ended. An answer that finds none for two seconds becomes an error.
 void send_surely(std::shared_ptr<PeerProcess> peer, fw_device* device, CallMessage message,
                  CallBody body);
-
-// After what found the peer's queue full, or no room.
-inline constexpr std::chrono::milliseconds kTryAgain(20);
 
 // Runs its argument on another thread.
 using Schedule = std::function<void(std::function<void()>)>;

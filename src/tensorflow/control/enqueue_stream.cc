@@ -8,6 +8,7 @@
 #include "base/remote_error.h"
 #include "base/work_queue.h"
 #include "core/mutex.h"
+#include "memory/room.h"
 #include "stats/stats.h"
 #include "tensorflow/core/platform/status.h"
 
@@ -52,12 +53,13 @@ void EnqueueStream::send(const tf::eager::EnqueueRequest& request,
   }
   if (!posting_ && waiting_.empty() && may_post()) {
     posting_ = true;
+    const std::uint64_t returns = Room::of_process().returns();
     const bool posted = post(request, std::move(sent));
     lock.unlock();
     if (posted) {
       go_on();
     } else {
-      go_on_later();
+      go_on_with_room(returns);
     }
     return;
   }
@@ -108,16 +110,17 @@ void EnqueueStream::go_on() {
     EnqueuedRequest next = std::move(waiting_.front());
     waiting_.pop_front();
     const tf::eager::EnqueueRequest& request = *next.held;
+    const std::uint64_t returns = Room::of_process().returns();
     if (!post(request, std::move(next))) {
       lock.unlock();
-      go_on_later();
+      go_on_with_room(returns);
       return;
     }
   }
 }
 
-void EnqueueStream::go_on_later() {
-  WorkQueue::of_process().submit_later(kTryAgain, [self = shared_from_this()] { self->go_on(); });
+void EnqueueStream::go_on_with_room(std::uint64_t returns) {
+  Room::of_process().wait(returns, [self = shared_from_this()] { self->go_on(); });
 }
 
 void EnqueueStream::decide(const Callee& callee) {

@@ -59,7 +59,8 @@ class EnqueueStream : public std::enable_shared_from_this<EnqueueStream> {
   // For the code that has set posting_: posts what waits, and clears posting_ or leaves that to
   // another.
   void go_on();
-  void go_on_later();
+  // The same once room has come back, after what Room::returns() said before.
+  void go_on_with_room(std::uint64_t returns);
   void decide(const Callee& callee);
   // Whether a request may be posted now.
   bool may_post() const FW_REQUIRES(mutex_);

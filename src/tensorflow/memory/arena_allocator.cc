@@ -6,6 +6,7 @@
 
 #include "base/options.h"
 #include "memory/allocation_sites.h"
+#include "memory/room.h"
 #include "stats/stats.h"
 #include "tensorflow/core/framework/allocator.h"
 #include "tensorflow/core/framework/allocator_registry.h"
@@ -75,6 +76,7 @@ class RegisteredFirst final : public tf::Allocator {
       tf::port::AlignedFree(block);
     } else {
       fw_device_deallocate(device, block);
+      Room::of_process().came_back();
     }
   }
 

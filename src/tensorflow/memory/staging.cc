@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "memory/received_buffer.h"
+#include "memory/room.h"
 #include "stats/stats.h"
 
 namespace farwrite::plugin {
@@ -41,7 +42,10 @@ Staged registered_room(fw_device* device, std::uint64_t bytes, void** memory) {
   *memory = fw_device_allocate(device, bytes);
   if (*memory == nullptr && release_held()) *memory = fw_device_allocate(device, bytes);
   if (*memory == nullptr) return nullptr;
-  return {*memory, [device](void* owned) { fw_device_deallocate(device, owned); }};
+  return {*memory, [device](void* owned) {
+            fw_device_deallocate(device, owned);
+            Room::of_process().came_back();
+          }};
 }
 
 void release_when_short(bool (*release)()) { release_more.store(release); }

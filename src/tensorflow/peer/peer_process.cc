@@ -6,6 +6,7 @@
 
 #include "base/work_queue.h"
 #include "core/mutex.h"
+#include "memory/room.h"
 #include "stats/stats.h"
 #include "tensorflow/core/platform/env.h"
 #include "tensorflow/core/platform/logging.h"
@@ -34,6 +35,7 @@ void returned(void* context) {
   if (lent->variable && lent->tensor.RefCountIsOne()) count(stats().copy_on_write);
   const std::function<void()> on_return = std::move(lent->on_return);
   lent.reset();
+  Room::of_process().came_back();
   if (on_return) on_return();
 }
 
@@ -91,6 +93,7 @@ void PeerProcess::close() {
 void PeerProcess::end() {
   ended_.store(true);
   close();
+  Room::of_process().came_back();
 }
 
 PeerProcess::Channel PeerProcess::channel() const {

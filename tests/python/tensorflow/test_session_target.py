@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +125,7 @@ def test_a_step_ends_at_its_timeout_though_its_server_stopped_behind_the_answer(
 ) -> None:
     with cluster(tmp_path, {"worker": 1}, FARWRITE, settings("shm")) as made:
         worker = made.tasks["worker0"]
-        client = made.start_program("session_answered.py", FARWRITE)
+        client = made.start_program("session_answered.py", FARWRITE, str(1 << 20))
         opener = made.start_program("session_answered.py", FARWRITE, "opens")
         for program in (client, opener):
             wait_for(program, "ready")
@@ -141,6 +142,34 @@ def test_a_step_ends_at_its_timeout_though_its_server_stopped_behind_the_answer(
         client.send_signal(signal.SIGCONT)
         assert finish(client) == {"error": ["DeadlineExceededError"]}
         worker.signal(signal.SIGCONT)
+
+
+def test_an_answer_that_finds_no_room_goes_out_once_room_has_come_back(tmp_path: Path) -> None:
+    room = {**settings("shm"), "FARWRITE_SEND_LIMIT": "48M", "FARWRITE_TF_ALLOCATION": "off"}
+    with cluster(tmp_path, {"worker": 1}, FARWRITE, room) as made:
+        worker = made.tasks["worker0"]
+        holder, waiter = (
+            made.start_program("session_answered.py", FARWRITE, str(32 << 20)) for _ in range(2)
+        )
+        openers = [made.start_program("session_answered.py", FARWRITE, "opens") for _ in range(2)]
+        for program in (holder, waiter, *openers):
+            wait_for(program, "ready")
+        go_on(holder)
+        wait_for(holder, "running")
+        stop(holder.pid)
+        go_on(openers[0])
+        finish(openers[0])
+        wait_until(lambda: not balanced(worker.stats()))  # its answer is lent, and nobody looks
+        go_on(waiter)
+        wait_for(waiter, "running")
+        go_on(openers[1])
+        finish(openers[1])
+        time.sleep(0.5)
+        assert waiter.poll() is None
+        holder.send_signal(signal.SIGCONT)
+        assert finish(holder) == {"error": []}
+        assert finish(waiter) == {"error": []}
+        assert worker.stats()["leases_out"] == 2
 
 
 def test_a_message_beyond_the_limit_of_registered_memory_goes_by_grpc(tmp_path: Path) -> None:

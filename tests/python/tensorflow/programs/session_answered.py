@@ -1,7 +1,7 @@
-"""A step of 4 s whose answer waits at a gate: session_answered.py ... SCHEME, or ... SCHEME opens.
+"""A step of 4 s whose answer waits at a gate: session_answered.py ... SCHEME BYTES | opens.
 
-Both say "ready" and wait for a line. The first then runs the step, says "running", and answers with
-the error that ended it. The second opens the gate, which lets the server answer the first.
+Both say "ready" and wait for a line. With the size of the answer, it then runs the step, says
+"running", and answers with the error that ended it. The other opens the gate for one such answer.
 """
 
 import os
@@ -18,7 +18,6 @@ def main():
     session = v1.Session(f"{ARGUMENTS[0]}://{ADDRESSES['worker'][0]}")
     gate = v1.FIFOQueue(1, [tf.uint8], shapes=[[]], shared_name="gate")
     opens = gate.enqueue(tf.constant(1, tf.uint8))
-    large = tf.fill([1 << 20], gate.dequeue())
     session.run(gate.size())
     print("ready", flush=True)
     sys.stdin.readline()
@@ -26,6 +25,7 @@ def main():
         session.run(opens)
         answer({})
     else:
+        large = tf.fill([int(ARGUMENTS[1])], gate.dequeue())
         ended = []
 
         def run():
