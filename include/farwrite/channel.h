@@ -66,15 +66,14 @@ struct OpenChannel {
   std::string peer_name;
 };
 
-/// @private
-inline void copy(const fw_notification& seen, Notification& notification) {
-  notification.tag = seen.tag;
-  notification.lane = seen.lane;
-  if (seen.message_bytes > 0) {
-    const auto* const message = static_cast<const std::byte*>(seen.message);
-    notification.message.assign(message, message + seen.message_bytes);
-  }
-  if (seen.lent != nullptr) notification.lent = RemoteRegion(seen.lent);
+/// @private A fw_handler: fills in a Notification that was empty.
+inline void keep_notification(void* context, const fw_notification* seen) noexcept {
+  Notification& notification = *static_cast<Notification*>(context);
+  notification.tag = seen->tag;
+  notification.lane = seen->lane;
+  const auto* const message = static_cast<const std::byte*>(seen->message);
+  if (message != nullptr) notification.message.assign(message, message + seen->message_bytes);
+  if (seen->lent != nullptr) notification.lent = RemoteRegion(seen->lent);
 }
 
 /// @private
@@ -87,7 +86,7 @@ using Returned = std::function<void()>;
 /// @private
 inline void call_handler(void* context, const fw_notification* seen) noexcept {
   Notification notification;
-  copy(*seen, notification);
+  keep_notification(&notification, seen);
   Context<Handler>::of(context)(std::move(notification));
 }
 /// @private
@@ -98,10 +97,6 @@ inline void call_end_handler(void* context, int good_order, const fw_status* rea
 inline void call_returned(void* context) noexcept {
   const std::unique_ptr<Returned> returned(static_cast<Returned*>(context));
   (*returned)();
-}
-/// @private A handler of fw_channel_take(): keeps it in a Notification that was empty.
-inline void keep_notification(void* context, const fw_notification* seen) noexcept {
-  copy(*seen, *static_cast<Notification*>(context));
 }
 
 }  // namespace internal
@@ -408,8 +403,7 @@ inline Result<std::optional<Notification>> Channel::try_notification() {
   int taken = 0;
   FARWRITE_RETURN_IF_ERROR(
       internal::taken(fw_channel_take(handle(), 0, internal::keep_notification, &came, &taken)));
-  if (taken == 0) return std::optional<Notification>();
-  return std::optional<Notification>(std::move(came));
+  return taken != 0 ? std::optional<Notification>(std::move(came)) : std::nullopt;
 }
 
 inline Result<int> Channel::notification_descriptor() {

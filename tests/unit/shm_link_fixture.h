@@ -92,7 +92,8 @@ struct Pair {
       return attach_connecting(core::UniqueFd(sockets[0]), request).value();
     });
     core::UniqueFd accepting(sockets[1]);
-    auto offer = AttachOffer::decode(receive_packet(sockets[1], link_hang(), "test").value()).value();
+    auto offer =
+        AttachOffer::decode(receive_packet(sockets[1], link_hang(), "test").value()).value();
     far.open(attach_accepting(std::move(accepting), std::move(offer), request).value(), request,
              loop);
     near.open(connected.get(), request, loop);

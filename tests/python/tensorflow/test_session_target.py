@@ -159,7 +159,7 @@ def test_an_answer_that_finds_no_room_goes_out_once_room_has_come_back(tmp_path:
         stop(holder.pid)
         go_on(openers[0])
         finish(openers[0])
-        wait_until(lambda: not balanced(worker.stats()))  # its answer is lent, and nobody looks
+        wait_until(lambda: not balanced(worker.stats()))  # its answer is lent, and held
         go_on(waiter)
         wait_for(waiter, "running")
         go_on(openers[1])
