@@ -140,6 +140,8 @@ void ChannelLanes::drive(const std::function<void()>& post, const std::function<
 bool ChannelLanes::take_bare(const core::Gate& gate, bool spins, std::uint32_t& tag) {
   // Another lane would never have its turn, and at the end a look says what is drained.
   if (!polls_memory_ || user_lanes_ != 1 || returns_are_ours() || life_.peer_over()) return false;
+  if (gate.closed())
+    return false;  // asked below as well: here it keeps a loop from holding a close up
   const bool taken = inbox_.take_bare([&](const std::atomic<std::size_t>& queued) {
     return !gate.closed() && lane(0).take_bare(spins ? kLooks : 1, queued, tag);
   });

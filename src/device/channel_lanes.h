@@ -97,7 +97,7 @@ class ChannelLanes final : public LaneDriver {
   }
 
   // The short way to the next notification, if that is all tag, on the only lane. False: there is
-  // no such way, or nothing came while it looked, with `spins` for less than a microsecond. It is
+  // no such way, or nothing came while it looked, with `spins` some times. It is
   // outside the gate, and asks it: what closes the gate waits for no_longer_bare() of the inbox,
   // too.
   bool take_bare(const core::Gate& gate, bool spins, std::uint32_t& tag);

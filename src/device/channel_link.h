@@ -14,9 +14,9 @@ namespace farwrite::device {
 // One turn of a wait inside the fabric; between them the channel may end.
 inline constexpr std::chrono::nanoseconds kFabricTurn = std::chrono::milliseconds(50);
 
-// The link is there from set() to drop(). Calls inside the channel's gate and pollers use get():
-// the channel ends both before drop(). Every other call goes through a LinkUse. Thread-safe,
-// without a mutex.
+// The link is there from set() to drop(). Calls inside the channel's gate, threads that take a bare
+// notification and pollers use get(): the channel ends all three before drop(). Every other call
+// goes through a LinkUse. Thread-safe, without a mutex.
 class ChannelLink {
  public:
   // One short call, for which drop() waits.

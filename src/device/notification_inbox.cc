@@ -130,8 +130,15 @@ Status NotificationInbox::set_handler(std::function<void(Notification)> handler,
                          "the handler is still running in another thread",
                          "try again when it has returned; a handler must not block");
   }
-  if (handler) has_handler_.store(true);
-  (void)no_longer_bare(core::Deadline::never());  // some looks
+  if (handler && !handler_) {
+    has_handler_.store(true);
+    if (!no_longer_bare(deadline)) {
+      has_handler_.store(false);
+      mode_.unlock();
+      return Status::error(StatusCode::kDeadlineExceeded, {"change the notification handler"},
+                           "another thread is just taking a notification", "try again");
+    }
+  }
   previous = std::exchange(handler_, std::move(handler));
   has_handler_.store(static_cast<bool>(handler_));
   if (handler_) {

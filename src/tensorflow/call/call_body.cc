@@ -18,14 +18,19 @@ namespace {
 namespace tf = ::tensorflow;
 
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::seconds kWaitsForRoom(2);
+constexpr std::chrono::seconds kWaitsForMemory(2);
 
+// `until`: max() unless the try before found no memory.
 void send_surely(std::shared_ptr<PeerProcess> peer, fw_device* device, CallMessage message,
                  CallBody body, Clock::time_point until) {
-  const std::uint64_t returns = Room::of_process().returns();
+  const std::uint64_t returns = Room::returns();
   const absl::Status sent = send_call(*peer, device, message, body);
   if (sent.ok() || peer->ended()) return;
-  if (absl::IsResourceExhausted(sent) && message.ok && Clock::now() >= until) {
+  if (!absl::IsResourceExhausted(sent)) {
+    until = Clock::time_point::max();
+  } else if (until == Clock::time_point::max()) {
+    until = Clock::now() + kWaitsForMemory;
+  } else if (message.ok && Clock::now() >= until) {
     message.ok = false;
     return send_surely(std::move(peer), device, message, CallBody::of(sent), until);
   }
@@ -104,7 +109,7 @@ absl::Status send_call(PeerProcess& peer, fw_device* device, CallMessage message
 
 void send_surely(std::shared_ptr<PeerProcess> peer, fw_device* device, CallMessage message,
                  CallBody body) {
-  send_surely(std::move(peer), device, message, std::move(body), Clock::now() + kWaitsForRoom);
+  send_surely(std::move(peer), device, message, std::move(body), Clock::time_point::max());
 }
 
 ArrivedCall::ArrivedCall(const CallMessage& message, RemoteBytes lent)

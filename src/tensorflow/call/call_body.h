@@ -41,7 +41,7 @@ bool may_be_sent(const google::protobuf::Message& message);
 absl::Status send_call(PeerProcess& peer, fw_device* device, CallMessage message,
                        const CallBody& body, const std::function<bool()>& written = {});
 // For what a caller waits for: tries again as room comes back, until it has been sent or the peer
-// has ended. An answer that finds none for two seconds becomes an error.
+// has ended. An answer that finds no memory for two seconds becomes an error.
 void send_surely(std::shared_ptr<PeerProcess> peer, fw_device* device, CallMessage message,
                  CallBody body);
 

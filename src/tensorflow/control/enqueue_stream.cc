@@ -53,7 +53,7 @@ void EnqueueStream::send(const tf::eager::EnqueueRequest& request,
   }
   if (!posting_ && waiting_.empty() && may_post()) {
     posting_ = true;
-    const std::uint64_t returns = Room::of_process().returns();
+    const std::uint64_t returns = Room::returns();
     const bool posted = post(request, std::move(sent));
     lock.unlock();
     if (posted) {
@@ -110,7 +110,7 @@ void EnqueueStream::go_on() {
     EnqueuedRequest next = std::move(waiting_.front());
     waiting_.pop_front();
     const tf::eager::EnqueueRequest& request = *next.held;
-    const std::uint64_t returns = Room::of_process().returns();
+    const std::uint64_t returns = Room::returns();
     if (!post(request, std::move(next))) {
       lock.unlock();
       go_on_with_room(returns);
@@ -196,6 +196,7 @@ bool EnqueueStream::post(const tf::eager::EnqueueRequest& request, EnqueuedReque
     std::vector<EnqueuedRequest> ended = end(key, gone);
     const core::Unlock unlocked(mutex_);
     tell(std::move(ended), gone);
+    return true;
   }
   return false;
 }

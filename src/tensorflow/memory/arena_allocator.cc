@@ -76,7 +76,7 @@ class RegisteredFirst final : public tf::Allocator {
       tf::port::AlignedFree(block);
     } else {
       fw_device_deallocate(device, block);
-      Room::of_process().came_back();
+      Room::came_back();
     }
   }
 

@@ -58,6 +58,7 @@ Staged ReceivedBuffer::copy(fw_device* device, const void* data, std::uint64_t b
 
 Staged ReceivedBuffer::find(fw_device* device, const char* begin, std::uint64_t bytes,
                             bool verify) {
+  Staged changed;  // freed after the lock
   const core::Lock lock(mutex_);
   for (auto part = parts_.begin(); part != parts_.end(); ++part) {
     if (part->device != device || begin < part->begin) continue;
@@ -66,6 +67,7 @@ Staged ReceivedBuffer::find(fw_device* device, const char* begin, std::uint64_t 
     if (offset % tf::Allocator::kAllocatorAlignment != 0) continue;  // no kernel could use it
     const auto* const found = static_cast<const char*>(part->memory.get()) + offset;
     if (!verify || std::memcmp(found, begin, bytes) == 0) return {part->memory, found};
+    changed = std::move(part->memory);
     parts_.erase(part);
     return nullptr;
   }

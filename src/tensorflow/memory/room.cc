@@ -9,7 +9,7 @@ namespace farwrite::plugin {
 namespace {
 
 // What comes back in this time wakes a waiter once.
-constexpr std::chrono::milliseconds kGathers(1);
+constexpr std::chrono::milliseconds kGathers(2);
 
 }  // namespace
 
@@ -18,40 +18,35 @@ Room& Room::of_process() {
 }
 
 void Room::wait(std::uint64_t seen, std::function<void()> again) {
-  std::uint64_t waiter = 0;
+  bool timed = false;
   {
     const core::Lock lock(mutex_);
-    waiter = ++last_;
-    waiters_.emplace(waiter, std::move(again));
+    waiters_.push_back(std::move(again));
     waiting_.store(waiters_.size());
+    timed = std::exchange(timed_, true);
   }
-  WorkQueue::of_process().submit_later(kLongest, [this, waiter] { run(waiter); });
+  if (!timed) {
+    WorkQueue::of_process().submit_later(kLongest, [this] {
+      {
+        const core::Lock lock(mutex_);
+        timed_ = false;
+      }
+      wake();
+    });
+  }
   if (returns() != seen) wake();
 }
 
 void Room::wake() {
-  std::map<std::uint64_t, std::function<void()>> woken;
+  std::vector<std::function<void()>> woken;
   {
     const core::Lock lock(mutex_);
     woken.swap(waiters_);
     waiting_.store(0);
   }
-  for (auto& [waiter, again] : woken) {
+  for (std::function<void()>& again : woken) {
     WorkQueue::of_process().submit_later(kGathers, std::move(again));
   }
-}
-
-void Room::run(std::uint64_t waiter) {
-  std::function<void()> again;
-  {
-    const core::Lock lock(mutex_);
-    const auto found = waiters_.find(waiter);
-    if (found == waiters_.end()) return;  // it has been woken
-    again = std::move(found->second);
-    waiters_.erase(found);
-    waiting_.store(waiters_.size());
-  }
-  again();
 }
 
 }  // namespace farwrite::plugin

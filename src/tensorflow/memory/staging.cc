@@ -42,10 +42,7 @@ Staged registered_room(fw_device* device, std::uint64_t bytes, void** memory) {
   *memory = fw_device_allocate(device, bytes);
   if (*memory == nullptr && release_held()) *memory = fw_device_allocate(device, bytes);
   if (*memory == nullptr) return nullptr;
-  return {*memory, [device](void* owned) {
-            fw_device_deallocate(device, owned);
-            Room::of_process().came_back();
-          }};
+  return {*memory, [device](void* owned) { fw_device_deallocate(device, owned); }};
 }
 
 void release_when_short(bool (*release)()) { release_more.store(release); }
@@ -65,6 +62,7 @@ Staged hold(Staged staged, std::uint64_t bytes) {
             owner.reset();
             copies_now.fetch_sub(1);
             bytes_now.fetch_sub(bytes);
+            Room::came_back();
           }};
 }
 

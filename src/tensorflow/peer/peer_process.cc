@@ -28,15 +28,26 @@ void landed(void* context, const fw_status* status) {
     VLOG(1) << "Farwrite: a tensor did not land: " << fw_status_message(status);
 }
 
-// Runs on a thread of the channel, or of the device: it must not block.
-void returned(void* context) {
-  std::unique_ptr<LentTensor> lent(static_cast<LentTensor*>(context));
+void take_back(std::unique_ptr<LentTensor> lent) {
   count(stats().leases_returned);
   if (lent->variable && lent->tensor.RefCountIsOne()) count(stats().copy_on_write);
   const std::function<void()> on_return = std::move(lent->on_return);
   lent.reset();
-  Room::of_process().came_back();
   if (on_return) on_return();
+}
+
+// Runs on a thread of the channel, or of the device: it must not block.
+void returned(void* context) {
+  take_back(std::unique_ptr<LentTensor>(static_cast<LentTensor*>(context)));
+  Room::came_back();
+}
+
+// What waits in a queue makes room there when it leaves.
+void tell_when_sent(fw_completion* queued) {
+  if (queued == nullptr) return;
+  const FwStatus told(
+      fw_completion_on_done(queued, [](void*, const fw_status*) { Room::came_back(); }, nullptr));
+  fw_completion_free(queued);
 }
 
 }  // namespace
@@ -93,7 +104,7 @@ void PeerProcess::close() {
 void PeerProcess::end() {
   ended_.store(true);
   close();
-  Room::of_process().came_back();
+  Room::came_back();
 }
 
 PeerProcess::Channel PeerProcess::channel() const {
@@ -182,8 +193,10 @@ absl::Status PeerProcess::send(const std::string& message, std::uint32_t tag) {
   const absl::Status checked = check(message);
   if (!checked.ok()) return checked;
   send_what_waits(channel.get());
+  fw_completion* queued = nullptr;
   const FwStatus status(
-      fw_channel_send(channel.get(), message.data(), message.size(), tag, 0, nullptr));
+      fw_channel_send(channel.get(), message.data(), message.size(), tag, 0, &queued));
+  tell_when_sent(queued);
   return status == nullptr ? absl::OkStatus() : absl::UnavailableError(message_of(status));
 }
 
@@ -195,11 +208,13 @@ absl::Status PeerProcess::lend(const std::string& message, const void* memory, s
   send_what_waits(channel.get());
   count(stats().leases_out);
   LentTensor* const context = lent.release();
+  fw_completion* queued = nullptr;
   const FwStatus status(fw_channel_lend(channel.get(), message.data(), message.size(), memory,
-                                        bytes, &returned, context, tag, 0, nullptr));
+                                        bytes, &returned, context, tag, 0, &queued));
+  tell_when_sent(queued);
   if (status == nullptr) return absl::OkStatus();
   context->on_return = nullptr;
-  returned(context);
+  take_back(std::unique_ptr<LentTensor>(context));
   return absl::ResourceExhaustedError(message_of(status));
 }
 

@@ -162,11 +162,13 @@ def test_an_answer_that_finds_no_room_goes_out_once_room_has_come_back(tmp_path:
         wait_until(lambda: not balanced(worker.stats()))  # its answer is lent, and held
         go_on(waiter)
         wait_for(waiter, "running")
+        served = made.total("session_steps_served")
         go_on(openers[1])
-        finish(openers[1])
-        time.sleep(0.5)
+        wait_until(lambda: made.total("session_steps_served") > served)
+        time.sleep(0.3)
         assert waiter.poll() is None
         holder.send_signal(signal.SIGCONT)
+        finish(openers[1])
         assert finish(holder) == {"error": []}
         assert finish(waiter) == {"error": []}
         assert worker.stats()["leases_out"] == 2
