@@ -93,7 +93,8 @@ def test_busy_processes_end_with_an_interrupted_command(
         "from farwrite_bench.cluster.busy import busy_cores\n"
         "with busy_cores(2, pathlib.Path(sys.argv[1])):\n"
         "    print('busy', flush=True)\n"
-        "    time.sleep(100)\n"
+        "    while True:  # a signal that comes just before a sleep is noticed after it\n"
+        "        time.sleep(0.05)\n"
     )
     with subprocess.Popen(
         [sys.executable, "-c", program, str(tmp_path)],

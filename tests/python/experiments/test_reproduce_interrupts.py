@@ -24,7 +24,8 @@ while True:
         if not begun:
             begun = True
             print(os.getpid(), flush=True)
-        time.sleep(300)
+        while True:  # a signal that comes just before a sleep is noticed after it
+            time.sleep(0.05)
     except KeyboardInterrupt:
         interrupts.write_text(f"{len(interrupts.read_text()) + 1}")
         {answer}
